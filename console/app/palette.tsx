@@ -1,9 +1,11 @@
-/** The command palette: pages, buckets, request ids and actions, from the keyboard. */
+/** The command palette: pages, buckets, users, accounts, request ids and actions, from the keyboard. */
 import { useNavigate } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { t } from '../text/text.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
+import { type Allowed, useAllowed } from './allowed.ts';
+import type { AdminOperationName } from './client.ts';
 import { builtPages, type PageName, pageOf, pathOf } from './pages.ts';
 import { useAdmin } from './queries.ts';
 import { useRailAllowed } from './rail.tsx';
@@ -19,6 +21,11 @@ interface Entry {
 }
 
 const entriesMax = 12;
+/** Entries of one kind that are found by their name. */
+const namesMax = 5;
+/** IAM has no search: the palette looks at so many users and accounts. */
+const searchedMax = 1_000;
+const createBucket = { action: 's3:CreateBucket' };
 const requestId = /^[0-9A-Za-z-]{16,64}$/;
 
 export function Palette({ onClose, onHelp }: { readonly onClose: () => void; readonly onHelp: () => void }) {
@@ -99,12 +106,8 @@ function useEntries(text: string, { onHelp }: { readonly onHelp: () => void }): 
   const { session, logOut } = useSession();
   const allowed = useRailAllowed();
   const navigate = useNavigate();
-  const mayList = session.isOperator && allowed('ListBuckets') !== false;
-  const { data } = useAdmin(
-    'ListBuckets',
-    { query: { prefix: text.toLowerCase(), limit: 5 } },
-    { enabled: text !== '' && mayList },
-  );
+  const { buckets, users, accounts } = useNames(text, allowed);
+  const mayCreate = useAllowed([createBucket])(createBucket) === true;
   return useMemo(() => {
     const go = (page: PageName, params: Readonly<Record<string, string>> = {}, search: Search = {}) => {
       navigate({ to: pathOf(page) as '.', params: params as never, search: search as never }).catch(() => {});
@@ -139,15 +142,31 @@ function useEntries(text: string, { onHelp }: { readonly onHelp: () => void }): 
       text: t.shell.logOut,
       run: () => logOut().catch(() => {}),
     });
+    if (mayCreate && mayOpen('buckets'))
+      all.push({
+        group: t.palette.actions,
+        icon: 'plus',
+        text: t.palette.createBucket,
+        run: () => go('buckets', {}, { create: '1' }),
+      });
     const found = all.filter((entry) => entry.text.toLowerCase().includes(text.toLowerCase()));
     if (mayOpen('bucket'))
-      for (const { name } of data?.rows ?? [])
+      for (const name of buckets)
         found.push({
           group: t.palette.buckets,
           icon: 'bucket',
           text: name,
           run: () => go('bucket', { bucket: name }),
         });
+    if (mayOpen('identity'))
+      for (const [tab, names] of [['users', users] as const, ['accounts', accounts] as const])
+        for (const name of names)
+          found.push({
+            group: t.palette[tab],
+            icon: 'user',
+            text: name,
+            run: () => go('identity', { _splat: tab }, { open: name }),
+          });
     if (requestId.test(text) && mayOpen('trace'))
       found.push({
         group: t.palette.actions,
@@ -163,5 +182,41 @@ function useEntries(text: string, { onHelp }: { readonly onHelp: () => void }): 
         run: () => go('audit', {}, { requestId: text }),
       });
     return found.slice(0, entriesMax);
-  }, [text, data, allowed, session, navigate, logOut, onHelp]);
+  }, [text, buckets, users, accounts, mayCreate, allowed, session, navigate, logOut, onHelp]);
+}
+
+const noNames: readonly string[] = [];
+
+/** Buckets whose names begin with a text; users of the caller's account and accounts whose names contain it. */
+function useNames(
+  text: string,
+  allowed: Allowed,
+): Readonly<Record<'buckets' | 'users' | 'accounts', readonly string[]>> {
+  const { session } = useSession();
+  const lower = text.toLowerCase();
+  const may = (name: AdminOperationName) => text !== '' && session.isOperator && allowed(name) !== false;
+  const buckets = useAdmin(
+    'ListBuckets',
+    { query: { prefix: lower, limit: namesMax } },
+    { enabled: may('ListBuckets') },
+  );
+  const users = useAdmin(
+    'ListIamUsers',
+    { path: { account: session.account }, query: { limit: searchedMax } },
+    { enabled: may('ListIamUsers') },
+  );
+  const accounts = useAdmin(
+    'ListAccounts',
+    { query: { limit: searchedMax } },
+    { enabled: may('ListAccounts') },
+  );
+  return useMemo(() => {
+    const matching = (names: readonly string[]) =>
+      lower === '' ? noNames : names.filter((name) => name.toLowerCase().includes(lower)).slice(0, namesMax);
+    return {
+      buckets: buckets.data?.rows.map(({ name }) => name) ?? noNames,
+      users: matching(users.data?.rows.map(({ name }) => name) ?? noNames),
+      accounts: matching(accounts.data?.rows.map(({ account }) => account) ?? noNames),
+    };
+  }, [lower, buckets.data, users.data, accounts.data]);
 }

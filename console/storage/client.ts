@@ -154,7 +154,7 @@ export async function presign(
     readonly method?: 'GET' | 'PUT';
   },
 ): Promise<string> {
-  const { accessKey, secretKey, sessionToken, region } = await storageCredentials();
+  const { accessKey, secretKey, sessionToken, region } = await storageCredentials(ask.seconds * 1_000);
   const { host, origin } = new URL(storageUrl());
   const sign = presigner({ hasher, clock: { now: Date.now }, accessKey, secretKey, region });
   const target = sign({

@@ -20,9 +20,12 @@ export function forgetCredentials(): void {
   generation += 1;
 }
 
-/** @throws Refused, Unreachable */
-export async function storageCredentials(): Promise<StorageCredentials> {
-  if (current !== undefined && Date.now() < expires - renewBeforeMs) return current;
+/**
+ * @param leftMs the credentials stay valid for this time, as far as credentials live so long: a presigned link ends with them
+ * @throws Refused, Unreachable
+ */
+export async function storageCredentials(leftMs = 0): Promise<StorageCredentials> {
+  if (current !== undefined && Date.now() < expires - Math.max(renewBeforeMs, leftMs)) return current;
   const asked = generation;
   const fresh = call('CreateSessionCredentials');
   current = fresh;

@@ -31,7 +31,8 @@ export const formatCount = (count: number): string =>
 
 /** Two units at most: `3 d 4 h`, `12 min`, `5 s`, `40 ms`. */
 export function formatDuration(ms: number): string {
-  if (ms < 1_000) return `${formatNumber(Math.max(0, ms), { maximumFractionDigits: ms < 10 ? 1 : 0 })} ms`;
+  if (ms < 1_000)
+    return `${formatNumber(Math.max(0, ms), ms < 10 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 0 })} ms`;
   const seconds = Math.round(ms / 1_000);
   const parts = [
     [Math.floor(seconds / 86_400), 'd'],

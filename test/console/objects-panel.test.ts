@@ -89,6 +89,8 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
         },
         { name: 'n', data: Array.from({ length: 3_000 }, (_, n) => BigInt(n)), type: 'INT64' },
       ],
+      // The first rows are in two row groups.
+      rowGroupSize: [20, 3_000],
     });
     await put('table.parquet', 'application/octet-stream', bytes(table));
     await using tab = await world.open('/buckets/previews/objects');
@@ -124,6 +126,9 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     expect((await textOf('long.log')).length).toBeLessThan(270_000);
     await page.getByText('Shown: the first 256 KiB of 293 KiB.').waitFor();
     const rows = await textOf('table.parquet');
+    expect([...rows.matchAll(/\t(\d+)$/gm)].map(([, n]) => Number(n))).toEqual(
+      Array.from({ length: 50 }, (_, n) => n),
+    );
     expect(rows).toContain(`${mark} 49\t49`);
     expect(rows).toContain('<b>name</b>');
     expect(rows).toContain('INT64');

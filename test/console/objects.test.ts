@@ -50,8 +50,71 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     expect(download.suggestedFilename()).toBe('small.txt');
     expect(await readFile(await download.path(), 'utf8')).toBe('two');
     await page.getByRole('button', { name: 'Create link' }).click();
+    const copy = page.getByRole('button', { name: /^Copy: http/ });
+    const link = (await copy.getAttribute('title')) ?? '';
+    expect(await (await fetch(link)).text()).toBe('two');
+    const other = link.replace('small.txt', 'other.txt');
+    expect((await fetch(other)).status).toBe(403);
+    expect((await fetch(link, { method: 'DELETE' })).status).toBe(403);
+    // It ends with the log-in.
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Account' }).click();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { name: 'Log in' }).waitFor();
+    expect(await (await fetch(link)).text()).toContain('<Code>ExpiredToken</Code>');
+  });
+
+  test('a link for others lives as long as it says, also where the credentials of the page are old', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/inbox');
+    await send(world.server, 'PUT', '/inbox/small.txt', { body: 'two' });
+    await using tab = await world.open('/buckets/inbox/objects');
+    const { page } = tab;
+    const issued: Promise<{ readonly sessionToken: string; readonly expiresAt: string }>[] = [];
+    page.on('response', (response) => {
+      if (response.url().endsWith('/admin/v1/session/credentials')) issued.push(response.json());
+    });
+    await tab.go('/buckets/inbox/objects?key=small.txt');
+    await page.getByRole('button', { name: 'Create link' }).waitFor();
+    // The list of the page has used credentials already.
+    expect(issued.length).toBeGreaterThan(0);
+    const begun = Date.now();
+    await page.getByLabel('It works for').selectOption('15');
+    await page.getByRole('button', { name: 'Create link' }).click();
+    await page.getByText('It ends in 15 min').waitFor();
     const link = await page.getByRole('button', { name: /^Copy: http/ }).getAttribute('title');
-    expect(await (await fetch(link ?? '')).text()).toBe('two');
+    const { searchParams } = new URL(link ?? '');
+    expect(searchParams.get('X-Amz-Expires')).toBe('900');
+    const credentials = (await Promise.all(issued)).find(
+      ({ sessionToken }) => sessionToken === searchParams.get('X-Amz-Security-Token'),
+    );
+    expect(Date.parse(credentials?.expiresAt ?? '')).toBeGreaterThanOrEqual(begun + 15 * 60_000);
+  });
+
+  test('shows the rule that expires an object, to operators and to tenants', async () => {
+    await using world = await openConsole();
+    const { server } = world;
+    const as = testCredentials.alice;
+    await send(server, 'PUT', '/logs', { as });
+    await send(server, 'PUT', '/logs', {
+      as,
+      query: { lifecycle: '' },
+      body: '<LifecycleConfiguration><Rule><ID>old &amp; gone</ID><Filter><Prefix></Prefix></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>',
+    });
+    await send(server, 'PUT', '/logs/today.log', { as, body: 'x'.repeat(1_500) });
+    for (const caller of [testCredentials.root, as]) {
+      await using tab = await world.open('/buckets/logs/objects?key=today.log', { as: caller });
+      const panel = tab.page.getByRole('region', { name: 'today.log' });
+      await panel.getByText('by rule old & gone').waitFor();
+      await panel.getByText(/^in 3 d/).waitFor();
+      // Human in the cell, exact on hover.
+      const size = panel.getByText('1.46 KiB').first();
+      await size.waitFor();
+      expect(await size.getAttribute('title')).toBe('1,500 bytes');
+      expect(await panel.locator('time').first().getAttribute('title')).toMatch(
+        /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n.+ \(local\)$/,
+      );
+    }
   });
 
   test('shows hostile keys as texts, and deletes them after a confirmation in numbers', async () => {

@@ -3,7 +3,8 @@ import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { openUser } from './people.ts';
 import { answerRead, refusalsIn } from './reads.ts';
-import { noChromium, openConsole } from './world.ts';
+import { send } from './seeds.ts';
+import { noChromium, openConsole, settled } from './world.ts';
 
 /** Answers for the health of storage, in place of the gateway's own. */
 async function answerHealth(page: Page, next: () => object): Promise<() => number> {
@@ -37,6 +38,80 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     await page.locator('[data-row]:focus').waitFor();
     await page.goBack();
     await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+  });
+
+  test('the palette finds buckets, users and accounts by a part of their names, and begins a new bucket', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+    const narrow = await openUser(world.server, 'Nadja', { actions: ['admin:ListBuckets'] });
+    await using tab = await world.open('/');
+    const { page } = tab;
+    const find = async (text: string, option: RegExp) => {
+      await page.keyboard.press('Control+k');
+      await page.locator('.palette-input:focus').waitFor();
+      await page.keyboard.type(text);
+      await page.getByRole('option', { name: option }).click();
+    };
+    await find('adja', /^Nadja Users$/);
+    await page.getByRole('region', { name: 'Nadja' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/console/iam/users');
+    await find('alice', /^alice-account Accounts$/);
+    await page.getByRole('region', { name: 'alice-account' }).waitFor();
+    await find('pho', /^photos Buckets$/);
+    await page.getByRole('heading', { name: 'photos', level: 1 }).waitFor();
+    await find('create b', /^Create bucket Actions$/);
+    await page.getByRole('region', { name: 'Create bucket' }).waitFor();
+    // What policies forbid is not offered.
+    await using other = await world.open('/buckets', { as: narrow });
+    const refused: Promise<readonly string[]>[] = [];
+    other.page.on('response', (response) => refused.push(refusalsIn(response)));
+    await other.page.keyboard.press('Control+k');
+    await other.page.locator('.palette-input:focus').waitFor();
+    await other.page.keyboard.type('a');
+    await settled(other.page);
+    const offered = await other.page.getByRole('option').allInnerTexts();
+    expect(offered.filter((text) => /Create bucket|Users|Accounts/.test(text))).toEqual([]);
+    expect((await Promise.all(refused)).flat()).toEqual([]);
+  });
+
+  test('keys go to the filter, to the next and previous row, into a row and out of it, and the address restores all of it', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/workers?sort=-worker');
+    const { page } = tab;
+    const press = (key: string) => page.keyboard.press(key);
+    await press('/');
+    await page.locator('[data-filter]:focus').waitFor();
+    // Keys that type into a field are not taken.
+    await page.keyboard.type('re');
+    await page.waitForURL(/[?&]q=re/);
+    const rowAt = (at: number) => page.locator('[data-row]').nth(at);
+    await page.locator('main').focus();
+    const names = await page.locator('[data-row] .row-opener').allInnerTexts();
+    expect(names.length).toBeGreaterThan(2);
+    expect(names).toEqual(names.toSorted().reverse());
+    expect(names.every((name) => name.includes('re'))).toBe(true);
+    for (const key of ['j', 'j', 'k']) await press(key);
+    await rowAt(0).and(page.locator(':focus')).waitFor();
+    await press('j');
+    await press('Enter');
+    const panel = page.getByRole('region', { name: names[1] ?? '' });
+    await panel.waitFor();
+    // Another tab, as from a pasted link: filter, sort and panel.
+    await using pasted = await world.open(page.url().slice(`${world.server.url}/console`.length), {
+      beside: tab,
+    });
+    await pasted.page.getByRole('region', { name: names[1] ?? '' }).waitFor();
+    expect(await pasted.page.locator('[data-row] .row-opener').allInnerTexts()).toEqual(names);
+    await page.goBack();
+    await panel.waitFor({ state: 'detached' });
+    await page.goForward();
+    await panel.waitFor();
+    await press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await press('?');
+    await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+    await press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
   });
 
   test('the palette opens what was typed, also where Enter comes before the entries are shown', async () => {

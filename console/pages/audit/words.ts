@@ -58,7 +58,7 @@ export const w = words({
     filters: {
       bucket: 'Bucket',
       key: 'Key',
-      keyPrefix: 'Key begins with',
+      keyPrefix: 'Key prefix',
       action: 'Action',
       identity: 'Caller',
       requestId: 'Request id',
@@ -118,7 +118,7 @@ export const w = words({
     filters: {
       bucket: 'Bucket',
       key: 'Schlüssel',
-      keyPrefix: 'Schlüssel beginnt mit',
+      keyPrefix: 'Schlüsselpräfix',
       action: 'Aktion',
       identity: 'Aufrufer',
       requestId: 'Anfrage-Id',

@@ -169,7 +169,6 @@ const storageColumns: readonly Column<BilledStorage>[] = [
     head: w.class,
     cell: ({ storageClass }) => <bdi class="cut">{storageClass}</bdi>,
     value: ({ storageClass }) => storageClass,
-    isMinor: true,
   },
   {
     id: 'gbHours',
@@ -184,7 +183,7 @@ const storageColumns: readonly Column<BilledStorage>[] = [
     value: ({ gbHours }) => gbHours,
     align: 'end',
   },
-  bytesColumn('average', { head: w.average, value: ({ bytes }) => bytes }),
+  bytesColumn('average', { head: w.average, value: ({ bytes }) => bytes, isMinor: true }),
   {
     id: 'objects',
     head: w.averageObjects,

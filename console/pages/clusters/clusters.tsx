@@ -219,7 +219,7 @@ function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'
       >
         {(faultOf) => (
           <>
-            <Field label={w.weight} fault={faultOf('weight')} hint={w.weightHint}>
+            <Field label={w.newWeight} fault={faultOf('weight')} hint={w.weightHint}>
               {(control) => (
                 <span class="input-row">
                   <input
@@ -227,7 +227,7 @@ function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'
                     min={0}
                     max={max}
                     value={weight}
-                    aria-label={w.weight}
+                    aria-label={w.newWeight}
                     onInput={(event) => setWeight(Number(event.currentTarget.value))}
                   />
                   <input

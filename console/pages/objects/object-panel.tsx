@@ -14,7 +14,7 @@ import { Panel } from '../../ui/dialog.tsx';
 import { type Fact, Facts } from '../../ui/facts.tsx';
 import { Button, Form, SelectField } from '../../ui/form.tsx';
 import { Segments } from '../../ui/segments.tsx';
-import { Reading } from '../../ui/states.tsx';
+import { Reading, Skeleton } from '../../ui/states.tsx';
 import { Bytes, Time } from '../../ui/values.tsx';
 import { nameOf, visible } from './listing.ts';
 import { Preview } from './preview.tsx';
@@ -33,7 +33,8 @@ interface ObjectPanelProps {
   readonly onClose: () => void;
 }
 
-type View = 'details' | 'preview' | 'versions' | 'readers';
+const viewNames = ['details', 'preview', 'versions', 'readers'] as const;
+type View = (typeof viewNames)[number];
 
 const downloadSeconds = 300;
 
@@ -57,13 +58,16 @@ export function ObjectPanel({ bucket, objectKey: key, actions, onClose }: Object
   const allowed = useAllowed([stat, read, history, explain]);
   const [search, setSearch] = useSearchState();
   const { session } = useSession();
-  const views: readonly View[] = [
-    'details',
-    ...(allowed(read) === true ? (['preview'] as const) : []),
-    ...(allowed(history) === true ? (['versions'] as const) : []),
-    ...(allowed(explain) === true ? (['readers'] as const) : []),
-  ];
-  const view = views.find((each) => each === search['view']) ?? 'details';
+  const maySee: Readonly<Record<View, boolean | undefined>> = {
+    details: true,
+    preview: allowed(read),
+    versions: allowed(history),
+    readers: allowed(explain),
+  };
+  const views = viewNames.filter((each) => maySee[each] === true);
+  const asked = viewNames.find((each) => each === search['view']) ?? 'details';
+  // Undefined while it is not known whether the caller may see the view of the address: another view would flicker and be read in vain.
+  const view = maySee[asked] === undefined ? undefined : maySee[asked] ? asked : 'details';
   return (
     <Panel
       title={<span title={visible(key)}>{visible(nameOf(key))}</span>}
@@ -83,12 +87,13 @@ export function ObjectPanel({ bucket, objectKey: key, actions, onClose }: Object
     >
       <Segments
         label={w.views}
-        value={view}
+        value={view ?? asked}
         options={views.map((each) => [each, w.view[each]] as const)}
         onChange={(next) =>
           setSearch({ view: next === 'details' ? undefined : next, version: undefined, edit: undefined })
         }
       />
+      {view === undefined && <Skeleton rows={4} />}
       {view === 'preview' && <Preview bucket={bucket} objectKey={key} />}
       {view === 'versions' && <Versions bucket={bucket} objectKey={key} />}
       {view === 'readers' && <Readers bucket={bucket} objectKey={key} />}
@@ -175,19 +180,18 @@ function VersionFacts({ objectKey, version }: { readonly objectKey: string; read
     [w.retention, retention && `${retention.mode} ${retention.until}`],
     [w.legalHold, version.legalHold ? t.ui.yes : t.ui.no],
     [w.replication, replication],
-    [
-      w.expires,
-      expires && (
-        <>
-          <Time at={expires.at} /> {w.byRule(expires.rule)}
-        </>
-      ),
-    ],
+    [w.expires, expires && <Expiry at={expires.at} rule={expires.rule} />],
     [w.restored, restoredUntil !== undefined && <Time at={restoredUntil} />],
     [w.parts, parts > 1 && String(parts)],
   ];
   return <Facts facts={facts} />;
 }
+
+const Expiry = ({ at, rule }: { readonly at: string; readonly rule: string }) => (
+  <span>
+    <Time at={at} /> <bdi>{w.byRule(visible(rule))}</bdi>
+  </span>
+);
 
 /** Bytes by cluster: extents are too many to be listed one by one. */
 function Place({ version: { extents, extentsLeftOut = 0 } }: { readonly version: Version }) {
@@ -225,7 +229,7 @@ function Head({ bucket, objectKey: key }: Of) {
       [w.encryption, header('x-amz-server-side-encryption') ?? w.noEncryption],
       [w.retention, header('x-amz-object-lock-retain-until-date')],
       [w.replication, header('x-amz-replication-status')],
-      [w.expires, header('x-amz-expiration')],
+      [w.expires, expiryIn(header('x-amz-expiration'))],
       [w.legalHold, header('x-amz-object-lock-legal-hold')],
       ...['sha256', 'sha1', 'crc32', 'crc32c', 'crc64nvme'].map((each): Fact => {
         const value = header(`x-amz-checksum-${each}`);
@@ -243,16 +247,26 @@ function Head({ bucket, objectKey: key }: Of) {
   );
 }
 
+/** `expiry-date="Fri, 27 Nov 2026 00:00:00 GMT", rule-id="old"` as in the operator API. */
+function expiryIn(header: string | undefined): ComponentChildren {
+  const [, at, rule] = /^expiry-date="(.*?)", rule-id="(.*)"$/.exec(header ?? '') ?? [];
+  return at !== undefined && rule !== undefined ? <Expiry at={at} rule={decodeURIComponent(rule)} /> : header;
+}
+
 const lifetimes = ['5', '10', '15'] as const;
 
 function Link({ bucket, objectKey: key }: Of) {
   const [minutes, setMinutes] = useState<(typeof lifetimes)[number]>('15');
-  const [link, setLink] = useState<string>();
+  const [link, setLink] = useState<{ readonly url: string; readonly endsAt: number }>();
   return (
     <Part title={w.link}>
       <Form
         submit={w.makeLink}
-        onSubmit={async () => setLink(await presign({ bucket, key, seconds: Number(minutes) * 60 }))}
+        onSubmit={async () => {
+          const seconds = Number(minutes) * 60;
+          const url = await presign({ bucket, key, seconds });
+          setLink({ url, endsAt: Date.now() + seconds * 1_000 });
+        }}
       >
         {() => (
           <SelectField
@@ -264,7 +278,14 @@ function Link({ bucket, objectKey: key }: Of) {
           />
         )}
       </Form>
-      {link !== undefined && <Copy text={link} />}
+      {link !== undefined && (
+        <>
+          <Copy text={link.url} />
+          <p class="quiet">
+            {w.linkEnds} <Time at={link.endsAt} />
+          </p>
+        </>
+      )}
     </Part>
   );
 }

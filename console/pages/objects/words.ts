@@ -46,6 +46,7 @@ export const w = words({
     minutes: (count: number) => plural(count, 'minute', 'minutes'),
     linkHint: 'Everyone who has the link can read this object. It ends at the latest with your log-in.',
     makeLink: 'Create link',
+    linkEnds: 'It ends',
   },
   de: {
     path: 'Ordner',
@@ -96,6 +97,7 @@ export const w = words({
     minutes: (count) => plural(count, 'Minute', 'Minuten'),
     linkHint: 'Wer den Link hat, kann dieses Objekt lesen. Er endet spätestens mit Ihrer Anmeldung.',
     makeLink: 'Link erstellen',
+    linkEnds: 'Er endet',
   },
 });
 

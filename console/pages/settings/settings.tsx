@@ -22,7 +22,7 @@ const columns: readonly Column<Setting>[] = [
   {
     id: 'name',
     head: w.name,
-    cell: ({ name }) => <span class="code">{name}</span>,
+    cell: ({ name }) => <span class="code unabridged">{name}</span>,
     value: ({ name }) => name,
   },
   {

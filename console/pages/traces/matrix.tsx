@@ -114,6 +114,7 @@ function FilterButton({ operation, column, entry, label, text, ...look }: Filter
       type="button"
       {...look}
       aria-label={label}
+      title={label === undefined ? text : undefined}
       aria-pressed={isOn}
       data-cell={id}
       tabIndex={id === entry ? 0 : -1}
@@ -184,7 +185,7 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
             {rows.map(([operation, counts]) => (
               <tr key={operation}>
                 <th scope="row">
-                  <FilterButton operation={operation} entry={entered} class="matrix-head" text={operation} />
+                  <FilterButton operation={operation} entry={entered} class="matrix-head cut" text={operation} />
                 </th>
                 {columnIds.map((id) => {
                   const count = counts.get(id) ?? 0;

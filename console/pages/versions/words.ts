@@ -12,7 +12,7 @@ export const w = words({
     latest: 'latest',
     old: 'old',
     marker: 'delete marker',
-    prefix: 'Key begins with',
+    prefix: 'Key prefix',
     only: 'Shown',
     kinds: {
       all: 'All versions',
@@ -55,7 +55,7 @@ export const w = words({
     latest: 'aktuell',
     old: 'alt',
     marker: 'Löschmarke',
-    prefix: 'Schlüssel beginnt mit',
+    prefix: 'Schlüsselpräfix',
     only: 'Gezeigt',
     kinds: {
       all: 'Alle Versionen',
