@@ -185,7 +185,12 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
             {rows.map(([operation, counts]) => (
               <tr key={operation}>
                 <th scope="row">
-                  <FilterButton operation={operation} entry={entered} class="matrix-head cut" text={operation} />
+                  <FilterButton
+                    operation={operation}
+                    entry={entered}
+                    class="matrix-head cut"
+                    text={operation}
+                  />
                 </th>
                 {columnIds.map((id) => {
                   const count = counts.get(id) ?? 0;
