@@ -4,7 +4,7 @@ import { parametersOf, type Seed } from './seeds.ts';
 interface Pages {
   readonly builtPages: readonly string[];
   pathOf(name: string): string;
-  pageOf(name: string): { readonly storageNeeds?: readonly string[] };
+  pageOf(name: string): { readonly storageNeeds?: readonly string[]; readonly within?: string };
 }
 // Not an import that the compiler follows: it would check the components that the table names with the settings of tests.
 const pagesFile: string = '../../console/app/pages.ts';

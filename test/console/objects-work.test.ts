@@ -111,6 +111,47 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
     expect(await statusOf(server, '/names/old/2')).toBe(404);
   });
 
+  test('shows how far a rename is, goes on while another page is open, and stops between objects', async () => {
+    await send(server, 'PUT', '/long');
+    for (let n = 0; n < 12; n += 1)
+      await send(server, 'PUT', `/long/old/${n}.txt`, { body: 'x'.repeat(1_024) });
+    await using tab = await world.open('/buckets/long/objects');
+    const { page } = tab;
+    const passing = 4;
+    let copies = 0;
+    await page.route('**/long/new/**', async (route) => {
+      copies += 1;
+      // The others have no answer until the end of the test.
+      if (copies > passing) return;
+      await new Promise((resolve) => setTimeout(resolve, 1_200));
+      await route.continue();
+    });
+    await choose(page, 'old/');
+    await press(page, 'Rename (1)');
+    const dialog = page.getByRole('dialog', { name: 'Rename old/' });
+    await dialog.getByLabel('New name').fill('new');
+    await dialog.getByRole('button', { name: 'Rename' }).click();
+    const bar = page.getByRole('progressbar', { name: 'Moving 12 objects' });
+    await page.getByText(/^4 KiB \/ 12 KiB · .+ per second · .+ left$/).waitFor();
+    expect(await bar.getAttribute('value')).toBe('4096');
+    await page.getByRole('link', { name: 'Usage' }).click();
+    await page.getByRole('button', { name: 'Set quota' }).waitFor();
+    await page.getByRole('link', { name: 'Objects', exact: true }).first().click();
+    await bar.waitFor();
+    await press(page, 'Stop');
+    await page.getByText('4 objects moved. Stopped: 8 objects left.').waitFor();
+    // What the page itself shows needs no note at its edge.
+    expect(await page.locator('.toast').count()).toBe(0);
+    const statuses = await Promise.all(
+      Array.from({ length: 12 }, async (_, n) => [
+        await statusOf(server, `/long/old/${n}.txt`),
+        await statusOf(server, `/long/new/${n}.txt`),
+      ]),
+    );
+    expect(statuses.filter(([old, moved]) => old === 404 && moved === 200)).toHaveLength(passing);
+    expect(statuses.filter(([old, moved]) => old === 200 && moved === 404)).toHaveLength(12 - passing);
+  });
+
   test('deletes a prefix in a bucket that keeps versions, and undoes it by removing the markers', async () => {
     await send(server, 'PUT', '/kept');
     await send(server, 'PUT', '/kept', {

@@ -3,9 +3,10 @@
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Page } from 'playwright-core';
 import { buildConsole } from '../../console/build.ts';
-import { addressOf, builtPages, panels } from './addresses.ts';
-import { fill, type Seed, seeds } from './seeds.ts';
+import { addressOf, builtPages, pageOf, panels } from './addresses.ts';
+import { fill, parametersOf, type Seed, seeds, send } from './seeds.ts';
 import { type ConsoleWorld, openConsole, settled, type Tab, widths } from './world.ts';
 
 const folder = join(import.meta.dirname, '../../.cache/console-shots');
@@ -52,8 +53,37 @@ const extras: Readonly<Record<string, (tab: Tab) => Promise<void>>> = {
   },
 };
 
+/** Fails all reads of a page, also those within a batch; the session and its permissions stay. */
+const failReads = (page: Page): Promise<void> =>
+  page.route(/\/admin\/v1\/(?!session)/, (route) =>
+    route.fulfill({
+      // Not 503, which pages ask again twice.
+      status: 409,
+      json: {
+        code: 'OperationAborted',
+        message: 'The cluster ceph-eu-west-1 does not answer: connect ETIMEDOUT 10.0.0.1:6789.',
+        request_id: '0123456789ABCDEF',
+      },
+    }),
+  );
+
 async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]): Promise<void> {
   const wants = (name: string) => asked.length === 0 || asked.includes(name);
+  const isInBucket = (name: string) => name === 'bucket' || pageOf(name).within === 'bucket';
+  if (seed === 'empty') {
+    await shootPages(world, seed, { wants, names: builtPages.filter((name) => !isInBucket(name)) });
+    // The tabs of a bucket that holds nothing, after the pages of a gateway that holds no bucket.
+    await send(world.server, 'PUT', `/${parametersOf.empty['bucket']}`);
+    await shootPages(world, seed, { wants, names: builtPages.filter(isInBucket) });
+  } else await shootPages(world, seed, { wants, names: builtPages });
+}
+
+interface Wanted {
+  readonly wants: (name: string) => boolean;
+  readonly names: readonly string[];
+}
+
+async function shootPages(world: ConsoleWorld, seed: Seed, { wants, names }: Wanted): Promise<void> {
   for (const scheme of schemes)
     for (const width of sizes) {
       await using tab = await world.open('/', { scheme, width });
@@ -66,9 +96,16 @@ async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]):
         await tab.page.screenshot({ path });
         await tab.page.setViewportSize({ ...window, height: 900 });
       };
-      for (const name of builtPages.filter(wants)) {
+      for (const name of names.filter(wants)) {
         await tab.go(addressOf(name, seed));
         await shot(name);
+      }
+      if (seed === 'extreme') {
+        await failReads(tab.page);
+        for (const name of names.filter(wants)) {
+          await tab.go(addressOf(name, seed));
+          await shot(`failing-${name}`);
+        }
       }
       if (seed === 'typical')
         for (const [name, open] of Object.entries(extras).filter(([each]) => wants(each))) {
