@@ -53,7 +53,11 @@ const columns: readonly Column<Summary>[] = [
   {
     id: 'operation',
     head: w.operation,
-    cell: ({ operation }) => operation,
+    cell: ({ operation }) => (
+      <span class="cut" title={operation}>
+        {operation}
+      </span>
+    ),
     value: ({ operation }) => operation,
   },
   {
