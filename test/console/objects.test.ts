@@ -117,6 +117,26 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     }
   });
 
+  test('shows until when an object is locked, to operators and to tenants', async () => {
+    await using world = await openConsole();
+    const { server } = world;
+    const as = testCredentials.alice;
+    await send(server, 'PUT', '/vault', { as, headers: { 'x-amz-bucket-object-lock-enabled': 'true' } });
+    await send(server, 'PUT', '/vault/deed', { as, body: 'deed' });
+    const until = new Date(Date.now() + 4 * 86_400_000 - 60_000).toISOString();
+    await send(server, 'PUT', '/vault/deed', {
+      as,
+      query: { retention: '' },
+      body: `<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>${until}</RetainUntilDate></Retention>`,
+    });
+    for (const caller of [testCredentials.root, as]) {
+      await using tab = await world.open('/buckets/vault/objects?key=deed', { as: caller });
+      const panel = tab.page.getByRole('region', { name: 'deed' });
+      await panel.getByText('GOVERNANCE').waitFor();
+      await panel.getByText(/^in 3 d$/).waitFor();
+    }
+  });
+
   test('shows hostile keys as texts, and deletes them after a confirmation in numbers', async () => {
     const keys = [
       '<img src=x onerror="window.hacked=1">.html',

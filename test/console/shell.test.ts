@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openUser } from './people.ts';
 import { answerRead, refusalsIn } from './reads.ts';
 import { send } from './seeds.ts';
-import { noChromium, openConsole, settled } from './world.ts';
+import { noChromium, openConsole, settled, type Tab } from './world.ts';
 
 /** Answers for the health of storage, in place of the gateway's own. */
 async function answerHealth(page: Page, next: () => object): Promise<() => number> {
@@ -126,6 +126,28 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
       input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
     });
     await page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
+  });
+
+  test('the rail has words on a desktop, icons on a tablet, and is a sheet on a phone', async () => {
+    await using world = await openConsole();
+    const rail = ({ page }: Tab) => page.getByRole('navigation', { name: 'Pages' });
+    const widthOf = async (tab: Tab) => (await rail(tab).boundingBox())?.width ?? 0;
+    await using desktop = await world.open('/storage');
+    expect(await widthOf(desktop)).toBeGreaterThan(200);
+    await using tablet = await world.open('/storage', { width: 'tablet' });
+    expect(await widthOf(tablet)).toBeLessThan(80);
+    // An icon has its word for those who cannot see it.
+    await rail(tablet).getByRole('link', { name: 'Clusters' }).click();
+    await tablet.page.getByRole('heading', { name: 'Clusters', level: 1 }).waitFor();
+    await using phone = await world.open('/storage', { width: 'phone' });
+    const { page } = phone;
+    expect(await rail(phone).isVisible()).toBe(false);
+    await page.getByRole('button', { name: 'Menu' }).click();
+    await rail(phone).getByRole('link', { name: 'Clusters' }).click();
+    await page.getByRole('heading', { name: 'Clusters', level: 1 }).waitFor();
+    expect(await rail(phone).isVisible()).toBe(false);
+    const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    for (const each of [desktop, tablet, phone]) expect(await each.page.evaluate(overflow)).toBe(0);
   });
 
   test('shows a banner for each new set of warnings until that is dismissed', async () => {

@@ -177,7 +177,7 @@ function VersionFacts({ objectKey, version }: { readonly objectKey: string; read
       checksum && <Copy text={checksum.value} shown={`${checksum.algorithm} ${checksum.value}`} />,
     ],
     [w.encryption, encryption?.algorithm ?? w.noEncryption],
-    [w.retention, retention && `${retention.mode} ${retention.until}`],
+    [w.retention, retention && <Lock key="lock" mode={retention.mode} until={retention.until} />],
     [w.legalHold, version.legalHold ? t.ui.yes : t.ui.no],
     [w.replication, replication],
     [w.expires, expires && <Expiry at={expires.at} rule={expires.rule} />],
@@ -190,6 +190,12 @@ function VersionFacts({ objectKey, version }: { readonly objectKey: string; read
 const Expiry = ({ at, rule }: { readonly at: string; readonly rule: string }) => (
   <span>
     <Time at={at} /> <bdi>{w.byRule(visible(rule))}</bdi>
+  </span>
+);
+
+const Lock = ({ mode, until }: { readonly mode: string; readonly until: string }) => (
+  <span>
+    <Time at={until} /> <span class="code">{mode}</span>
   </span>
 );
 
@@ -227,7 +233,7 @@ function Head({ bucket, objectKey: key }: Of) {
       ['Content-Type', header('content-type')],
       [w.storageClass, header('x-amz-storage-class') ?? 'STANDARD'],
       [w.encryption, header('x-amz-server-side-encryption') ?? w.noEncryption],
-      [w.retention, header('x-amz-object-lock-retain-until-date')],
+      [w.retention, lockIn(header('x-amz-object-lock-mode'), header('x-amz-object-lock-retain-until-date'))],
       [w.replication, header('x-amz-replication-status')],
       [w.expires, expiryIn(header('x-amz-expiration'))],
       [w.legalHold, header('x-amz-object-lock-legal-hold')],
@@ -252,6 +258,9 @@ function expiryIn(header: string | undefined): ComponentChildren {
   const [, at, rule] = /^expiry-date="(.*?)", rule-id="(.*)"$/.exec(header ?? '') ?? [];
   return at !== undefined && rule !== undefined ? <Expiry at={at} rule={decodeURIComponent(rule)} /> : header;
 }
+
+const lockIn = (mode: string | undefined, until: string | undefined): ComponentChildren =>
+  mode !== undefined && until !== undefined && <Lock mode={mode} until={until} />;
 
 const lifetimes = ['5', '10', '15'] as const;
 
