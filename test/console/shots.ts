@@ -54,8 +54,8 @@ const extras: Readonly<Record<string, (tab: Tab) => Promise<void>>> = {
 };
 
 /** Fails all reads of a page, also those within a batch; the session and its permissions stay. */
-const failReads = (page: Page): Promise<void> =>
-  page.route(/\/admin\/v1\/(?!session)/, (route) =>
+async function failReads(page: Page): Promise<void> {
+  await page.route(/\/admin\/v1\/(?!session)/, (route) =>
     route.fulfill({
       // Not 503, which pages ask again twice.
       status: 409,
@@ -66,6 +66,7 @@ const failReads = (page: Page): Promise<void> =>
       },
     }),
   );
+}
 
 async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]): Promise<void> {
   const wants = (name: string) => asked.length === 0 || asked.includes(name);
