@@ -18,7 +18,7 @@ export const w = words({
       session:
         'The audit log has nothing about the session of this request. The answer is that of its user or role: the session may have been allowed less.',
       'session-policy':
-        'The session policy of this request is not stored. The answer is without it: the session may have been allowed less. The SHA-256 of its text:',
+        'The session policy of this request is not stored. The answer is without it and may differ. The SHA-256 of its text:',
       'session-tags': 'The session had tags of its own, which are not stored. The answer is without them.',
     },
   },
@@ -33,7 +33,7 @@ export const w = words({
       session:
         'Das Audit-Protokoll weiß nichts über die Sitzung dieser Anfrage. Die Antwort ist die ihres Benutzers oder ihrer Rolle: der Sitzung war vielleicht weniger erlaubt.',
       'session-policy':
-        'Die Sitzungsrichtlinie dieser Anfrage ist nicht gespeichert. Die Antwort ist ohne sie: der Sitzung war vielleicht weniger erlaubt. Der SHA-256 ihres Textes:',
+        'Die Sitzungsrichtlinie dieser Anfrage ist nicht gespeichert. Die Antwort ist ohne sie und kann abweichen. Der SHA-256 ihres Textes:',
       'session-tags': 'Die Sitzung hatte eigene Tags, die nicht gespeichert sind. Die Antwort ist ohne sie.',
     },
   },
