@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Case, caseOf } from './lib/cases.ts';
 import { Load } from './lib/load.ts';
-import { createBucket, type Server } from './lib/measure.ts';
+import { openBucket, type Server } from './lib/measure.ts';
 import { isOperation, operations } from './lib/operations.ts';
 import { processTree } from './lib/process-cost.ts';
 import { table } from './lib/report.ts';
@@ -87,7 +87,7 @@ async function compare(load: Load, each: Case, servers: readonly Server[]): Prom
     return result;
   };
   for (const side of sides) {
-    await createBucket(side.server, each.bucket);
+    await openBucket(side.server, each);
     if (operations[each.operation].bodies === 0 || each.operation.startsWith('get'))
       await load.run({
         ...side.server,

@@ -86,12 +86,18 @@ async function prepare(
   server: Server,
   { load, clients, seconds }: MeasureOptions,
 ): Promise<void> {
-  const { needs, encrypted }: OperationPlan = operations[each.operation];
-  await createBucket(server, each.bucket);
-  if (encrypted) await encryptBucket(server, each.bucket);
+  const { needs }: OperationPlan = operations[each.operation];
+  await openBucket(server, each);
   if (needs === undefined) return;
   const turns = needs === 'once' ? Math.ceil(seconds * deletesPerSecond) : each.keys;
   await load.run({ ...server, ...each, operation: 'put', clients, seconds: 60, turns });
+}
+
+/** Creates the bucket of a case, with default encryption where the case says so. */
+export async function openBucket(server: Server, { operation, bucket }: Case): Promise<void> {
+  const { encrypted }: OperationPlan = operations[operation];
+  await createBucket(server, bucket);
+  if (encrypted) await encryptBucket(server, bucket);
 }
 
 export async function createBucket(server: Server, bucket: string): Promise<void> {
