@@ -1,6 +1,7 @@
 /**
- * `node bench/allocations.ts [--sites=N]` prints the bytes of JavaScript heap that a PUT and a GET of 4 KiB allocate through
- * `gateway.handle`, on `embedded` + `file`, without the HTTP server. With `--sites`, also the N functions that allocate most.
+ * `node bench/allocations.ts [--sites=N] [--only=GET]` prints the bytes of JavaScript heap that a PUT, a GET and a HEAD of 4 KiB and a LIST of
+ * 100 keys allocate through `gateway.handle`, on `embedded` + `file`, without the HTTP server. With `--sites`, also the N functions that
+ * allocate most.
  *
  * It starts itself again with a young generation that takes all requests of a count, so that the heap only grows meanwhile.
  */
@@ -32,8 +33,16 @@ const paths = Array.from({ length: requests }, (_, n) => `/bench/object-${n}`);
 const heads = {
   PUT: paths.map((path) => signer.header({ method: 'PUT', path, payloadHash, length: body.length })),
   GET: paths.map((path) => signer.header({ method: 'GET', path })),
+  HEAD: paths.map((path) => signer.header({ method: 'HEAD', path })),
+  LIST: paths.map(() => signer.header({ method: 'GET', path: '/bench', query: 'list-type=2&max-keys=100' })),
 };
 type Method = keyof typeof heads;
+const names: Readonly<Record<Method, string>> = {
+  PUT: 'PUT 4 KiB',
+  GET: 'GET 4 KiB',
+  HEAD: 'HEAD',
+  LIST: 'LIST 100 keys',
+};
 
 async function send(gateway: Gateway, incoming: ReturnType<typeof incomingOf>): Promise<void> {
   const reply = await gateway.handle(incoming);
@@ -71,19 +80,21 @@ async function printSites(gateway: Gateway, method: Method, sites: number): Prom
   const { profile } = await session.post('HeapProfiler.stopSampling');
   session.disconnect();
   const bytes = new Map<string, number>();
-  const add = ({ callFrame, selfSize, children }: HeapProfiler.SamplingHeapProfileNode): void => {
-    const { functionName, url, lineNumber } = callFrame;
-    const site = `${functionName || '(anonymous)'} ${url.split('/').slice(-3).join('/')}:${lineNumber + 1}`;
-    bytes.set(site, (bytes.get(site) ?? 0) + selfSize);
-    for (const child of children) add(child);
+  // What a built-in function allocates counts for the function that called it.
+  const add = (node: HeapProfiler.SamplingHeapProfileNode, caller: string): void => {
+    const { functionName, url, lineNumber } = node.callFrame;
+    const own = `${functionName || '(anonymous)'} ${url.split('/').slice(-3).join('/')}:${lineNumber + 1}`;
+    const site = url === '' ? caller : own;
+    bytes.set(site, (bytes.get(site) ?? 0) + node.selfSize);
+    for (const child of node.children) add(child, site);
   };
-  add(profile.head);
+  add(profile.head, '(no function)');
   const most = [...bytes].toSorted(([, a], [, b]) => b - a).slice(0, sites);
   for (const [site, sum] of most)
     process.stdout.write(`  ${(sum / requests).toFixed(0).padStart(6)}  ${site}\n`);
 }
 
-async function main(sites: number): Promise<void> {
+async function main(sites: number, only: string | undefined): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));
   const config = configWith({ SVC_DATA_DIR: directory, SVC_FSYNC: 'never', SVC_LOG_LEVEL: 'WARN' });
   const { context, close } = await compose(config, {
@@ -93,8 +104,10 @@ async function main(sites: number): Promise<void> {
   try {
     const gateway = createGateway(context);
     await send(gateway, incomingOf(signer.header({ method: 'PUT', path: '/bench' })));
-    for (const method of ['PUT', 'GET'] as const) {
-      process.stdout.write(`${method} 4 KiB: ${(await count(gateway, method)).toFixed(0)} bytes\n`);
+    await round(gateway, 'PUT');
+    for (const method of Object.keys(heads) as Method[]) {
+      if (only !== undefined && only !== method) continue;
+      process.stdout.write(`${names[method]}: ${(await count(gateway, method)).toFixed(0)} bytes\n`);
       if (sites > 0) await printSites(gateway, method, sites);
     }
   } finally {
@@ -107,6 +120,8 @@ if (globalThis.gc === undefined) {
   const args = [...nodeFlags, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
   process.exitCode = spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? 1;
 } else {
-  const { values } = parseArgs({ options: { sites: { type: 'string', default: '0' } } });
-  await main(Number(values.sites));
+  const { values } = parseArgs({
+    options: { sites: { type: 'string', default: '0' }, only: { type: 'string' } },
+  });
+  await main(Number(values.sites), values.only);
 }
