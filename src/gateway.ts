@@ -11,7 +11,7 @@ import type { Context } from './context.ts';
 import { drawRequestId } from './domain/common/ids.ts';
 import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { PacedBody } from './gateway/body-pace.ts';
-import { consolePreflight, crossOriginHeaders } from './gateway/cross-origin.ts';
+import { consolePreflight, crossOriginHeaders, mayBeCrossOrigin } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { endLimits, limitCaller } from './gateway/limit.ts';
 import { type LocateRules, locate } from './gateway/locate.ts';
@@ -28,7 +28,7 @@ import type { AdminApi, AreaRequest } from './handlers/handler.ts';
 import { shownDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
-import type { Reply } from './protocol/reply.ts';
+import type { HeaderPair, Reply } from './protocol/reply.ts';
 import { type Incoming, splitTarget, withBody } from './protocol/wire.ts';
 import { emptyBody, readBody } from './request/body.ts';
 import { type Failure, toFailure } from './request/failure.ts';
@@ -119,18 +119,11 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   const at = clock.elapsed();
   reportAnswer(ctx, request, { status: reply.status, failure, at });
   if (trace !== undefined) reply = endTrace(trace, reply, { code, at });
-  const headers = renderHeaders(
-    [
-      ['*-request-id', requestId],
-      ['*-id-2', requestId],
-      // The SDKs read the request id of IAM and STS from this header, which has the same name in both dialects.
-      ...(isGlobalAction(request) ? [['x-amzn-requestid', requestId] as const] : []),
-      ...reply.headers,
-      ...(await crossOriginHeaders(ctx, request)),
-    ],
-    request.dialect,
-  );
-  return { ...reply, headers };
+  const headers: HeaderPair[] = [['*-request-id', requestId], ['*-id-2', requestId], ...reply.headers];
+  // The SDKs read the request id of IAM and STS from this header, which has the same name in both dialects.
+  if (isGlobalAction(request)) headers.push(['x-amzn-requestid', requestId]);
+  if (mayBeCrossOrigin(request)) headers.push(...(await crossOriginHeaders(ctx, request)));
+  return { ...reply, headers: renderHeaders(headers, request.dialect) };
 }
 
 const isGlobalAction = ({ format }: Pick<RequestContext, 'format'>): boolean =>

@@ -299,6 +299,9 @@ export async function bucketSide(
 type Ctx = { readonly caches: Caches; readonly metadata: MetadataStore };
 type Payer = Pick<Caller, 'identity' | 'own'>;
 
+/** Whether `isCharged` has anything to decide. */
+export const mayCharge = ({ documents }: BucketRow): boolean => requestPayment.name in documents;
+
 /**
  * Whether the request is charged to its caller's account.
  * @throws AccessDenied for a request of another account that does not accept the charge, or is anonymous

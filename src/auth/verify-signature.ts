@@ -9,33 +9,19 @@ import type { Hasher } from '../ports/cryptography.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { deriveCombinedSecret, deriveSharedSecret, deriveSigningKey } from '../signing/signing-key.ts';
 import { type CanonicalForm, canonicalRequest, encodePath, sentEncodings } from './canonical-request.ts';
-import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
-import type { AuthenticationContext, AuthenticationOptions, SigningSecret } from './context.ts';
+import type { Claim, OpenClaim } from './claim.ts';
+import type { AuthenticationContext, AuthenticationOptions, FindSecrets, SigningSecret } from './context.ts';
 import type { Identity, Renew } from './identity.ts';
 import { asKeyHolder } from './principal.ts';
-import { findKnownKey, identityOf, type KnownKey } from './session/credentials.ts';
+import { identityOf, type KnownKey } from './session/credentials.ts';
 
-/** Finds the key that a claim names, and makes the checks that need no secret. */
-export async function findSigner(
-  ctx: AuthenticationContext,
-  wire: Wire,
-  { query, claim }: { readonly query: Query; readonly claim: OpenClaim },
-): Promise<KnownKey> {
-  const code =
-    claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
-  refuseUnsignedHeaders(wire, claim);
-  // An empty access key is handled like an unknown one, so that the answers do not differ.
-  const known = await findKnownKey(ctx, claim.accessKey, sessionToken(wire, query, claim));
-  checkRegion(ctx.settings, claim, code);
-  return known;
-}
+const ownSecret: FindSecrets = async ({ secretKey }) => [{ secret: secretKey }];
 
 /** The secrets one of which must have made the signature of a known key. */
-export const secretsOf = async (
+export const secretsOf = (
   { credential }: KnownKey,
-  { findSecrets }: Pick<AuthenticationOptions, 'findSecrets'>,
-): Promise<readonly SigningSecret[]> =>
-  findSecrets === undefined ? [{ secret: credential.secretKey }] : findSecrets(credential);
+  { findSecrets = ownSecret }: Pick<AuthenticationOptions, 'findSecrets'>,
+): Promise<readonly SigningSecret[]> => findSecrets(credential);
 
 /** The caller that a verified signature proves. Every kind of signature ends here. */
 export function proveCaller(
@@ -112,8 +98,9 @@ const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: stri
  * The token of temporary credentials, from the place that the signature covers: the signed headers or the signed query.
  * @throws InvalidToken for a token in the other place, or in both
  */
-function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim): string | undefined {
+export function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim): string | undefined {
   const inHeaders = wire.headers.all(`${dialect.headerPrefix}security-token`);
+  if (query.pairs.length === 0 && inHeaders.length < 2) return inHeaders[0];
   const name = `${dialect.queryPrefix}security-token`.toLowerCase();
   const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
   const all = [...inHeaders, ...inQuery];

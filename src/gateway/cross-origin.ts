@@ -15,6 +15,10 @@ import { bucketNameAt, whereLocated } from './locate.ts';
 
 const none: readonly HeaderPair[] = [];
 
+/** Whether the reply may need headers of CORS: a browser names the origin, and a bucket with rules answers every request by them. */
+export const mayBeCrossOrigin = ({ bucket, incoming }: RequestContext): boolean =>
+  incoming.wire.headers.has('origin') || (bucket !== undefined && bucketCors.name in bucket.documents);
+
 export async function crossOriginHeaders(
   ctx: Context,
   request: RequestContext,

@@ -23,21 +23,18 @@ import type { Identified, Located, Selected } from '../request/request.ts';
 export interface BucketReader {
   /** Its metadata answers the first read of the head by the one that began beforehand. */
   readonly ctx: Context;
-  /** The cached row of the bucket, where this request may use it. */
-  cached(): Promise<BucketRow | undefined>;
+  /** The cached row of the bucket, where this request may use it; absent where none is cached. */
+  readonly cached?: () => Promise<BucketRow | undefined>;
 }
-
-const noCached = async (): Promise<undefined> => undefined;
 
 /** Begins to read the head of an operation on an object, where metadata is distant and the bucket is known. */
 export function openBucketReader(ctx: Context, request: Selected): BucketReader {
   const { addressedName, key, query, wire, row } = request;
   const { metadata, clock, config } = ctx;
   const needsHead = row.about === 'version' || row.about === 'head';
-  if (!metadata.isDistant || !needsHead || query.get('versionId') !== undefined)
-    return { ctx, cached: noCached };
+  if (!metadata.isDistant || !needsHead || query.get('versionId') !== undefined) return { ctx };
   const seen = seenBucket(ctx, addressedName);
-  if (seen === undefined) return { ctx, cached: noCached };
+  if (seen === undefined) return { ctx };
   const ahead = askAhead(ctx, seen.bucket, key);
   const isRead = wire.method === 'GET' || wire.method === 'HEAD';
   const isYoung = clock.elapsed() - seen.at < config.SVC_CONFIG_CACHE_TTL;
@@ -100,7 +97,7 @@ class ReadKey implements BucketKey {
   }
 
   readonly findSecrets: FindSecrets = async (credential) => {
-    const bucket = await this.#bucket();
+    const bucket = this.#recentBucket() ?? (await this.#bucket());
     if (bucket?.signingKey === undefined) return [{ secret: credential.secretKey }];
     const key = signingKeyIdentity(bucket.signingKey);
     this.signedWith = key;
@@ -108,14 +105,18 @@ class ReadKey implements BucketKey {
     return secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret });
   };
 
-  /** Undefined where there is none; a later stage says so, to callers whose signature is right. */
-  async #bucket(): Promise<BucketRow | undefined> {
+  /** From the cache, where reading the row is a round trip. */
+  #recentBucket(): BucketRow | undefined {
     const ctx = this.#ctx;
     const seen = ctx.metadata.isDistant ? seenBucket(ctx, this.#named.addressedName) : undefined;
-    if (seen !== undefined && ctx.clock.elapsed() - seen.at < ctx.config.SVC_CONFIG_CACHE_TTL)
-      return seen.bucket;
+    const isRecent = seen !== undefined && ctx.clock.elapsed() - seen.at < ctx.config.SVC_CONFIG_CACHE_TTL;
+    return isRecent ? seen.bucket : undefined;
+  }
+
+  /** Undefined where there is none; a later stage says so, to callers whose signature is right. */
+  async #bucket(): Promise<BucketRow | undefined> {
     try {
-      const reached = await findBucket(ctx, this.#named);
+      const reached = await findBucket(this.#ctx, this.#named);
       this.reached = reached;
       return reached.bucket;
     } catch (cause) {

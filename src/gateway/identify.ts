@@ -12,12 +12,15 @@ import { type BucketKey, openBucketKey } from './find-bucket.ts';
 /** @throws what a wrong signature is refused with, and InvalidURI */
 export async function identify(ctx: Context, request: Located): Promise<Identified> {
   const bucketKey = openBucketKey(ctx, request);
-  const { hoisted = [], dialect: signedIn, ...who } = await authenticated(ctx, request, bucketKey);
+  const who = await authenticated(ctx, request, bucketKey);
+  const { hoisted, dialect: signedIn } = who;
   const dialect = signedIn === undefined ? undefined : signedIn === 'amz' ? amz : store;
   // Set here, so that a refusal has it too.
   const { query, local, virtual, area } = establish(request, { dialect });
   const wire =
-    hoisted.length === 0 ? request.wire : { ...request.wire, headers: request.wire.headers.with(hoisted) };
+    hoisted === undefined || hoisted.length === 0
+      ? request.wire
+      : { ...request.wire, headers: request.wire.headers.with(hoisted) };
   const { scope, bucket, key } = area === undefined ? splitAddress(local, virtual) : atArea;
   return establish(request, {
     wire,
@@ -41,29 +44,37 @@ const atArea = { scope: 'service', bucket: '', key: '' } as const;
  * A bearer token is no signature; only areas accept it. A preflight is not signed, whatever its query contains: a signature there
  * belongs to the request that may follow. A website is public.
  */
-async function authenticated(
+function authenticated(
   ctx: Context,
-  { incoming, wire, path, local, query, virtual, area, isAction, isSite }: Located,
+  request: Located,
   bucketKey: BucketKey | undefined,
 ): Promise<Authenticated> {
+  const { incoming, area, isSite } = request;
   const { method, headers } = incoming.wire;
   const isBearer = area !== undefined && headers.get('authorization')?.toLowerCase().startsWith('bearer ');
-  if (isBearer || isSite || method === 'OPTIONS') {
-    const payload = {
-      length: undefined,
-      content: empty(),
-      trailers: new Map(),
-      announced: [],
-      sha256: undefined,
-    };
-    return { identity: undefined, dialect: undefined, payload };
-  }
+  if (isBearer || isSite || method === 'OPTIONS') return unsigned();
   // Only browsers send the cookie; a header with a signature takes precedence.
-  if (area === 'admin' && headers.get('cookie') !== undefined && headers.get('authorization') === undefined) {
-    const loggedIn = await authenticateLogin(ctx, incoming, wire);
-    if (loggedIn !== undefined) return loggedIn;
-  }
-  return authenticate(
+  return area === 'admin' && headers.has('cookie') && !headers.has('authorization')
+    ? authenticatedByCookie(ctx, request)
+    : authenticatedBySignature(ctx, request, bucketKey);
+}
+
+const unsigned = async (): Promise<Authenticated> => ({
+  identity: undefined,
+  dialect: undefined,
+  payload: { length: undefined, content: empty(), trailers: new Map(), announced: [], sha256: undefined },
+});
+
+const authenticatedByCookie = async (ctx: Context, request: Located): Promise<Authenticated> =>
+  (await authenticateLogin(ctx, request.incoming, request.wire)) ??
+  authenticatedBySignature(ctx, request, undefined);
+
+const authenticatedBySignature = (
+  ctx: Context,
+  { incoming, path, query, local, virtual, isAction }: Located,
+  bucketKey: BucketKey | undefined,
+): Promise<Authenticated> =>
+  authenticate(
     authenticationContext(ctx),
     incoming,
     { path, query },
@@ -74,7 +85,6 @@ async function authenticated(
       findSecrets: bucketKey?.findSecrets,
     },
   );
-}
 
 export function authenticationContext({
   config,

@@ -37,7 +37,8 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
   if (row.judges !== undefined) return undefined;
   const requested = { key, versionId: query.get('versionId') };
-  const target = await findTarget(ctx, request);
+  const target =
+    row.about === 'version' && bucket !== undefined ? await lookUpVersion(ctx, bucket, requested) : undefined;
   const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
   const about = { bucket, bucketName, key, target, requestTags, named };
   const isAboutVersion = row.versionAction !== undefined && requested.versionId !== undefined;
@@ -64,15 +65,6 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
     await assertMayKnow(ctx, request, about);
   return target;
 }
-
-/** The version that the operation is about, where it is about one and it exists. */
-const findTarget = async (
-  ctx: Context,
-  { row, bucket, key, query }: Asking,
-): Promise<ObjectRow | undefined> =>
-  row.about === 'version' && bucket !== undefined
-    ? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
-    : undefined;
 
 /** A copy that takes its source's tags passes over those that its request names. */
 const copiesTags = (request: Selected): boolean =>

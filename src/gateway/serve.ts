@@ -1,5 +1,5 @@
 /** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
-import { arnOf, explainRefusal, isCharged } from '../auth/authorize.ts';
+import { arnOf, explainRefusal, isCharged, mayCharge } from '../auth/authorize.ts';
 import { fail, Refusal } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
@@ -85,7 +85,7 @@ const needsIndex = (request: Authorizing): request is Selected & InBucket =>
 
 /** @throws NoSuchBucket, NoSuchAccessPoint, MethodNotAllowed for what access points do not serve */
 async function located({ ctx, cached }: BucketReader, selected: Selected): Promise<Selected & InBucket> {
-  const bucket = await cached();
+  const bucket = cached === undefined ? undefined : await cached();
   // An index document has another key than the one that was requested beforehand.
   if (bucket !== undefined && !asksForIndex(selected, bucket))
     return establish(selected, { bucket, bucketName: bucket.name, isCached: true });
@@ -116,10 +116,8 @@ type Authorizing = Selected & Partial<InBucket> & Pick<Authorized, 'accessPoint'
 async function authorizeRequest(ctx: Context, request: Authorizing): Promise<void> {
   const { row, bucket } = request;
   const target = await permit(ctx, request);
-  establish(request, {
-    target,
-    requesterPays: bucket !== undefined && row.judges !== 'none' && (await isCharged(ctx, request, bucket)),
-  });
+  const isChargeable = bucket !== undefined && row.judges !== 'none' && mayCharge(bucket);
+  establish(request, { target, requesterPays: isChargeable && (await isCharged(ctx, request, bucket)) });
 }
 
 /** Before a body is read: a refusal by a cached row of the bucket is repeated with a fresh one. @throws AccessDenied */
@@ -135,8 +133,10 @@ async function assertMayAskFresh(ctx: Context, request: Authorizing): Promise<vo
 }
 
 /** As `authorizeRequest`, but a refusal by a cached row of the bucket, which may be stale, is repeated with a fresh row. */
-async function authorizeFresh(ctx: Context, request: Authorizing): Promise<void> {
-  if (!request.isCached) return authorizeRequest(ctx, request);
+const authorizeFresh = (ctx: Context, request: Authorizing): Promise<void> =>
+  request.isCached ? authorizeTwice(ctx, request) : authorizeRequest(ctx, request);
+
+async function authorizeTwice(ctx: Context, request: Authorizing): Promise<void> {
   try {
     await authorizeRequest(ctx, request);
   } catch (cause) {

@@ -10,16 +10,16 @@ type HeaderPair = readonly [string, string];
 
 /** `*-version-id` becomes the dialect's; a request that showed no dialect gets both. */
 export function renderHeaders(headers: readonly HeaderPair[], dialect: Dialect | undefined): HeaderPair[] {
-  const rendered: HeaderPair[] = [];
-  for (const pair of headers) {
-    const [name, value] = pair;
-    if (!name.startsWith('*-')) rendered.push(pair);
-    else if (dialect !== undefined) rendered.push([dialect.headerPrefix + name.slice(2), value]);
-    else
-      rendered.push([amz.headerPrefix + name.slice(2), value], [store.headerPrefix + name.slice(2), value]);
-  }
-  return rendered;
+  return dialect === undefined
+    ? headers.flatMap((pair) => (isOwn(pair) ? [withPrefix(pair, amz), withPrefix(pair, store)] : [pair]))
+    : headers.map((pair) => (isOwn(pair) ? withPrefix(pair, dialect) : pair));
 }
+
+const isOwn = ([name]: HeaderPair): boolean => name.startsWith('*-');
+const withPrefix = ([name, value]: HeaderPair, { headerPrefix }: Dialect): HeaderPair => [
+  headerPrefix + name.slice(2),
+  value,
+];
 
 interface Failed {
   readonly requestId: string;

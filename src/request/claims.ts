@@ -55,7 +55,10 @@ function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum
   if (trailer !== undefined) {
     return {
       algorithm: trailer.algorithm,
-      value: () => valid(request.payload.trailers.get(trailer.name), trailer.algorithm),
+      value: () => {
+        const value = request.payload.trailers.get(trailer.name);
+        return value === undefined ? undefined : valid(value, trailer.algorithm);
+      },
     };
   }
   return isBodyHeader && given !== undefined
@@ -63,24 +66,25 @@ function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum
     : undefined;
 }
 
-const headerNames = checksumAlgorithms.map(
-  (algorithm) => [algorithm, `checksum-${algorithm.toLowerCase()}`] as const,
+/** By bare header name. */
+const algorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
+  checksumAlgorithms.map((algorithm) => [`checksum-${algorithm.toLowerCase()}`, algorithm]),
 );
 
 /** The checksum in a header, if any. @throws InvalidRequest when malformed or more than one */
 export function claimedChecksum(
   request: Pick<Authorized, 'own'>,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
-  for (const name of request.own.keys()) {
-    if (!isChecksumHeader(name) || headerNames.some(([, known]) => known === name)) continue;
-    throw fail(
-      'InvalidRequest',
-      `The header ${name} is not a checksum that this service verifies: ${checksumAlgorithms.join(', ')}.`,
-    );
-  }
-  const found = headerNames.flatMap(([algorithm, name]) => {
-    const value = valid(header(request, name), algorithm);
-    return value === undefined ? [] : [{ algorithm, value }];
+  const names = [...request.own.keys()].filter(isChecksumHeader);
+  for (const name of names)
+    if (!algorithms.has(name))
+      throw fail(
+        'InvalidRequest',
+        `The header ${name} is not a checksum that this service verifies: ${checksumAlgorithms.join(', ')}.`,
+      );
+  const found = names.map((name) => {
+    const algorithm = algorithms.get(name) as ChecksumAlgorithm;
+    return { algorithm, value: valid(request.own.get(name) as string, algorithm) };
   });
   if (found.length > 1) {
     throw fail(
@@ -91,9 +95,9 @@ export function claimedChecksum(
   return found[0];
 }
 
-function valid(value: string | undefined, algorithm: ChecksumAlgorithm): string | undefined {
+function valid(value: string, algorithm: ChecksumAlgorithm): string {
   // A completed composite checksum may carry `-<parts>`.
-  if (value === undefined || isDigest(value.replace(/-\d{1,5}$/, ''), digestBytes[algorithm])) return value;
+  if (isDigest(value.replace(/-\d{1,5}$/, ''), digestBytes[algorithm])) return value;
   throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
 }
 

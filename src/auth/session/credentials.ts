@@ -107,7 +107,7 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
   };
   const sessions = new Sessions(ctx, { directory, parent, revisions });
   return {
-    async find(accessKey, token, metadata = ctx.metadata) {
+    find(accessKey, token, metadata = ctx.metadata) {
       return token === undefined ? parent(accessKey, metadata) : sessions.find(accessKey, token, metadata);
     },
     account: (by) => directory.find(by),
@@ -160,18 +160,16 @@ export async function findKnownKey(
   accessKey: string,
   token: string | undefined,
 ): Promise<KnownKey> {
-  const find = async (): Promise<Credential> => {
-    const found = await credentials.find(accessKey, token, metadata);
-    if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
-    return found;
-  };
-  const credential = await find();
+  const credential = await credentials.find(accessKey, token, metadata);
+  if (credential === undefined) throw unknownKey(accessKey);
   const renew = async (): Promise<Identity> => {
-    const now = await find();
-    // The key was deleted and created again with another secret, so the signature was made with the old key.
-    if (now.secretKey !== credential.secretKey)
-      throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+    const now = await credentials.find(accessKey, token, metadata);
+    // With another secret the key was deleted and created again, so the signature was made with the old key.
+    if (now?.secretKey !== credential.secretKey) throw unknownKey(accessKey);
     return identityOf(now);
   };
   return { credential, renew };
 }
+
+const unknownKey = (accessKey: string) =>
+  fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });

@@ -75,19 +75,24 @@ const utf8 = new TextEncoder();
 
 /** Reused: nothing waits between writing to it and hashing it. */
 const scratch = new Uint8Array(4096);
+const afterBlock = scratch.subarray(blockLength);
+/** The padded key, and the inner hash behind it. */
+const outerBlocks = {
+  sha1: scratch.subarray(0, blockLength + 20),
+  sha256: scratch.subarray(0, blockLength + 32),
+} as const;
 
 function hmac(name: 'sha1' | 'sha256', key: Uint8Array, data: Uint8Array | string): Uint8Array {
   const lengthMax = blockLength + (typeof data === 'string' ? data.length * 3 : data.length);
   if (lengthMax > scratch.length) return createHmac(name, key).update(data).digest();
   const padded = key.length > blockLength ? octets(hashOnce(name, key, 'binary')) : key;
   pad(padded, 0x36);
-  const written =
-    typeof data === 'string' ? utf8.encodeInto(data, scratch.subarray(blockLength)).written : data.length;
+  const written = typeof data === 'string' ? utf8.encodeInto(data, afterBlock).written : data.length;
   if (typeof data !== 'string') scratch.set(data, blockLength);
   const inner = hashOnce(name, scratch.subarray(0, blockLength + written), 'binary');
   pad(padded, 0x5c);
   for (let i = 0; i < inner.length; i++) scratch[blockLength + i] = inner.charCodeAt(i);
-  const outer = octets(hashOnce(name, scratch.subarray(0, blockLength + inner.length), 'binary'));
+  const outer = octets(hashOnce(name, outerBlocks[name], 'binary'));
   scratch.fill(0, 0, blockLength);
   return outer;
 }

@@ -17,10 +17,11 @@ import {
   removeAccessPoint,
   replaceAccessPoint,
 } from '../../metadata/buckets/access-points.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
-import { lookUpBucket, openBucket, rereadBucket } from '../common/buckets.ts';
+import { lookUpBucket, mayBeBucket, openBucket, rereadBucket } from '../common/buckets.ts';
 import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
@@ -255,7 +256,7 @@ export async function reach(
   { isHost }: { readonly isHost: boolean },
 ): Promise<Reached> {
   if (isAlias(name)) return followAlias(ctx, name);
-  const bucket = await lookUpBucket(ctx, name);
+  const bucket = mayBeBucket(name) ? (await findBucket(ctx.metadata, name))?.row : undefined;
   if (bucket !== undefined) return { bucket };
   const isLabel = isHost && (await findAlias(ctx.metadata, name)) !== undefined;
   if (isLabel) return followAlias(ctx, name);

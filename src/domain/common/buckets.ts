@@ -18,13 +18,18 @@ const closedMaxMs = 30_000;
 const deleterMsMax = 1_000;
 const deleterLookMs = 25;
 
-/** No bucket has a longer name. Longer names are not looked up, because a store may not be able to hold them. */
+/** No bucket has a longer name. */
 const nameMax = 63;
 
-export async function lookUpBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow | undefined> {
-  const isPossible = name !== '' && name.length <= nameMax && !name.includes('\0');
-  return isPossible ? (await findBucket(ctx.metadata, name))?.row : undefined;
-}
+/** Whether a bucket may have the name. Others are not looked up, because a store may not be able to hold them. */
+export const mayBeBucket = (name: string): boolean =>
+  name !== '' && name.length <= nameMax && !name.includes('\0');
+
+export const lookUpBucket = async (
+  ctx: Pick<Ctx, 'metadata'>,
+  name: string,
+): Promise<BucketRow | undefined> =>
+  mayBeBucket(name) ? (await findBucket(ctx.metadata, name))?.row : undefined;
 
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
   const row = await lookUpBucket(ctx, name);

@@ -87,11 +87,7 @@ export async function readSlice(
   slice: Slice,
   options: ReadOptions = {},
 ): Promise<Uint8Array> {
-  const id = hotId(row);
-  const hot = id === undefined ? undefined : ctx.caches.of(HotContents);
-  const known = hot?.get(id as string);
   const size = slice.end - slice.start + 1;
-  if (known !== undefined) return size === row.size ? known : known.subarray(slice.start, slice.end + 1);
   let bytes: Uint8Array | undefined;
   let at = 0;
   for await (const piece of readObject(ctx, row, slice, options)) {
@@ -104,8 +100,20 @@ export async function readSlice(
     at += piece.length;
   }
   if (bytes === undefined || at !== size) throw new Error(`object ${row.key} gave ${at} of ${size} bytes`);
-  if (size === row.size) hot?.offer(id as string, bytes);
+  const id = hotId(row);
+  if (id !== undefined && size === row.size) ctx.caches.of(HotContents).offer(id, bytes);
   return bytes;
+}
+
+/** The same from memory; undefined where the content is not cached. */
+export function findHotSlice(
+  { caches }: Pick<Context, 'caches'>,
+  row: ObjectRow,
+  { start, end }: Slice,
+): Uint8Array | undefined {
+  const id = hotId(row);
+  const known = id === undefined ? undefined : caches.of(HotContents).get(id);
+  return known === undefined || end - start + 1 === row.size ? known : known.subarray(start, end + 1);
 }
 
 /** Larger contents are not cached: beside their transfer the read is cheap. */

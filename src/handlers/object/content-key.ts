@@ -16,6 +16,10 @@ import {
   refuseOtherEncryption,
 } from './encryption-headers.ts';
 
+/** Whether there is anything for `openDescribedKey` to check. */
+export const needsDescribedKey = (request: Authorized, { encryption }: ObjectRow): boolean =>
+  encryption !== undefined || mentionsEncryption(request);
+
 /**
  * Checks the encryption headers of a read. A customer key is verified immediately, so that a caller without it learns nothing about
  * the object (public API "HeadObject").
@@ -26,7 +30,6 @@ export async function openDescribedKey(
   row: ObjectRow,
 ): Promise<ObjectKey | undefined> {
   const { encryption } = row;
-  if (encryption === undefined && !mentionsEncryption(request)) return undefined;
   refuseChoosing(request);
   const customerKey = readCustomerKey(ctx, request);
   assertCustomerKey(encryption, customerKey);

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { assertMayDecrypt } from '../../domain/content/provided-key.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import {
+  findHotSlice,
   findPart,
   type ReadOptions,
   readObject,
@@ -19,7 +20,7 @@ import { header, parseHttpDate } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { notModified, parseRange, readConditions } from './conditions.ts';
-import { openContentKey, openDescribedKey } from './content-key.ts';
+import { needsDescribedKey, openContentKey, openDescribedKey } from './content-key.ts';
 import {
   checksumHeaders,
   describeObject,
@@ -38,7 +39,7 @@ export const HeadObject: HandlerOf<'HeadObject'> = (ctx, request) => answer(ctx,
 
 async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boolean): Promise<Reply> {
   const row = requireTarget(request);
-  const described = await openDescribedKey(ctx, request, row);
+  const described = needsDescribedKey(request, row) ? await openDescribedKey(ctx, request, row) : undefined;
   const conditions = readConditions(request);
   if (conditions !== undefined && checkRead(conditions, row) === 'not-modified') {
     return notModified(request, row);
@@ -46,48 +47,40 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
   if (withBody) assertReadable(ctx, row);
   // A checksum reveals as much about a content as a read of it.
   if (wantsChecksum(request)) await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
-  const { slice, headers } = await choose(ctx, request, row);
-  const whole = { start: 0, end: row.size - 1 };
-  const { start, end } = slice ?? whole;
-  const replyHeaders: HeaderPair[] = [
-    ...describeObject(request, row),
-    ...headers,
-    ...(row.headers.tags === undefined ? [] : await tagCountHeaders(ctx, request, row.headers.tags)),
-    ...(row.lock === undefined ? [] : await lockHeaders(ctx, request, row)),
-    ...(row.restore === undefined ? [] : restoreHeaders(ctx, row)),
-    ...(row.slot === headSlot && hasLifecycle(request.bucket)
-      ? await expirationHeaders(ctx, request.bucket, row)
-      : []),
-    ['Content-Length', String(end - start + 1)],
-  ];
+  const partNumber = request.query.get('partNumber');
+  const part = partNumber === undefined ? undefined : await choosePart(ctx, request, row, partNumber);
+  const slice = part === undefined ? chooseRange(request, row) : part.slice;
+  const { start, end } = slice ?? { start: 0, end: row.size - 1 };
+  const headers = describeObject(request, row);
+  // A range shows no checksum: that one is of the whole.
+  if (part !== undefined) headers.push(...part.headers);
+  else if (slice === undefined) headers.push(...wholeChecksum(request, row));
+  if (row.headers.tags !== undefined)
+    headers.push(...(await tagCountHeaders(ctx, request, row.headers.tags)));
+  if (row.lock !== undefined) headers.push(...(await lockHeaders(ctx, request, row)));
+  if (row.restore !== undefined) headers.push(...restoreHeaders(ctx, row));
+  if (row.slot === headSlot && hasLifecycle(request.bucket))
+    headers.push(...(await expirationHeaders(ctx, request.bucket, row)));
+  headers.push(['Content-Length', String(end - start + 1)]);
   // An empty part has no position.
   if (slice !== undefined && start <= end)
-    replyHeaders.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
-  const reply = { status: slice === undefined ? 200 : 206, headers: replyHeaders };
-  if (!withBody || end < start) return reply;
-  const objectKey = described ?? (await openContentKey(ctx, request, row));
-  return { ...reply, body: await openBody(ctx, row, { start, end }, { objectKey, signal: request.signal }) };
+    headers.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
+  const status = slice === undefined ? 200 : 206;
+  if (!withBody || end < start) return { status, headers };
+  const isEncrypted = row.encryption !== undefined;
+  const objectKey = described ?? (isEncrypted ? await openContentKey(ctx, request, row) : undefined);
+  return {
+    status,
+    headers,
+    body:
+      findHotSlice(ctx, row, { start, end }) ??
+      (await openBody(ctx, row, { start, end }, { objectKey, signal: request.signal })),
+  };
 }
 
-interface Chosen {
-  /** Undefined for the whole content. */
-  readonly slice: Slice | undefined;
-  readonly headers: readonly HeaderPair[];
-}
-
-/** The part, the range or all of it. A range shows no checksum: that one is of the whole. */
-async function choose(ctx: Context, request: AuthorizedInBucket, row: ObjectRow): Promise<Chosen> {
-  const range = request.wire.headers.get('range');
-  const partNumber = request.query.get('partNumber');
-  if (partNumber !== undefined) {
-    if (range !== undefined) {
-      throw fail('InvalidRequest', 'Cannot specify both Range header and partNumber query parameter');
-    }
-    return choosePart(ctx, request, row, parsePartNumber(partNumber));
-  }
-  const slice = isRangeValid(request, row) ? parseRange(range, row.size) : undefined;
-  return { slice, headers: slice === undefined ? wholeChecksum(request, row) : [] };
-}
+/** The range; undefined for the whole content. */
+const chooseRange = (request: AuthorizedInBucket, row: ObjectRow): Slice | undefined =>
+  isRangeValid(request, row) ? parseRange(request.wire.headers.get('range'), row.size) : undefined;
 
 /** If-Range: the range counts only while the object is the one that the client has a piece of. */
 function isRangeValid({ wire }: AuthorizedInBucket, row: ObjectRow): boolean {
@@ -109,12 +102,21 @@ function parsePartNumber(raw: string): number {
   });
 }
 
+interface Chosen {
+  /** Undefined for the whole content. */
+  readonly slice: Slice | undefined;
+  readonly headers: readonly HeaderPair[];
+}
+
 async function choosePart(
   ctx: Context,
   request: AuthorizedInBucket,
   row: ObjectRow,
-  number: number,
+  partNumber: string,
 ): Promise<Chosen> {
+  if (request.wire.headers.has('range'))
+    throw fail('InvalidRequest', 'Cannot specify both Range header and partNumber query parameter');
+  const number = parsePartNumber(partNumber);
   const found = await findPart(ctx, row, number);
   if (found === undefined) {
     // The specification's code; the public service answers as for a part that an upload does not have.

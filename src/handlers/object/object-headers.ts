@@ -157,42 +157,44 @@ const notStored = (name: string) =>
 export const quoted = (etag: string): string => `"${etag}"`;
 
 /** Query parameters that replace a header of the reply (public API "GetObject"), for signed requests only. */
-const overrides: readonly (readonly [string, string])[] = systemHeaders.map((name) => [
+const overridable: readonly (readonly [string, string])[] = systemHeaders.map((name) => [
   `response-${name}`,
   name,
 ]);
 
+const acceptRanges: HeaderPair = ['Accept-Ranges', 'bytes'];
+
 /** The headers of a GET or HEAD, without those of the content's extent. */
 export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[] {
   const { system, user } = row.headers;
-  const values: Record<string, string> & { 'content-type': string } = {
-    'content-type': defaultContentType,
-    ...system,
-    ...readOverrides(request),
-  };
+  const overrides = request.query.pairs.length === 0 ? undefined : readOverrides(request);
+  const values = overrides === undefined ? system : { ...system, ...overrides };
+  const contentType = values?.['content-type'] ?? defaultContentType;
   const headers: HeaderPair[] = [
     ['ETag', quoted(row.etag)],
     ['Last-Modified', new Date(row.modified).toUTCString()],
-    ['Accept-Ranges', 'bytes'],
+    acceptRanges,
+    ['Content-Type', asciiHeader(contentType)],
   ];
-  for (const [name, value] of Object.entries(values))
-    headers.push([shownAs[name] ?? name, asciiHeader(value)]);
-  for (const [name, value] of Object.entries(user ?? {}))
-    headers.push([`*-meta-${name}`, encodeWords(value)]);
+  if (values !== undefined)
+    for (const [name, value] of Object.entries(values))
+      if (name !== 'content-type') headers.push([shownAs[name] ?? name, asciiHeader(value)]);
+  if (user !== undefined)
+    for (const [name, value] of Object.entries(user)) headers.push([`*-meta-${name}`, encodeWords(value)]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
   if (row.etagUnverified) headers.push(['*-replica-etag', 'unverified']);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
   headers.push(
     ...encryptionHeaders(row.encryption),
     ...versionHeader(request, row),
-    ...sandboxHeader(request, values['content-type']),
+    ...sandboxHeader(request, contentType),
   );
   return headers;
 }
 
 function readOverrides(request: Authorized): Record<string, string> {
   const values: Record<string, string> = {};
-  for (const [parameter, name] of overrides) {
+  for (const [parameter, name] of overridable) {
     const value = request.query.get(parameter);
     // An empty one replaces nothing (public API).
     if (value === undefined || value === '') continue;
