@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 import { configWith } from '../src/config/read-config.ts';
 import { createGateway, type Gateway } from '../src/gateway.ts';
 import { compose } from '../src/runtime/compose/compose.ts';
-import { nodeTelemetry } from '../src/runtime/processes/node-telemetry.ts';
+import { nodeTelemetry, openLogLevel } from '../src/runtime/processes/node-telemetry.ts';
 import { incomingOf } from './lib/incoming.ts';
 import { median } from './lib/percentile.ts';
 import { benchCredential, Signer, sha256Of } from './lib/sign.ts';
@@ -100,6 +100,8 @@ async function main(sites: number, only: string | undefined): Promise<void> {
   const { context, close } = await compose(config, {
     credentials: [benchCredential],
     telemetry: nodeTelemetry(config),
+    // As the server has it: the line of an answered request is made at DEBUG only.
+    logLevel: openLogLevel(config.SVC_LOG_LEVEL),
   });
   try {
     const gateway = createGateway(context);

@@ -56,8 +56,10 @@ export function verifySignature(
     const known = keys.get(name);
     return { secret, name, known, key: known ?? deriveSigningKey(ctx.hasher, secret.secret, claim) };
   });
-  const findSigned = (canonical: string) =>
-    candidates.find(({ key }) => isSigned(ctx.hasher, key, claim, canonical));
+  const findSigned = (text: string) => {
+    const signed = stringToSign(ctx.hasher, claim, text);
+    return candidates.find(({ key }) => isSigned(ctx.hasher, key, claim, signed));
+  };
   const canonical = canonicalRequest(wire, { path }, claim);
   let found = findSigned(canonical);
   if (found === undefined)
@@ -91,8 +93,8 @@ function otherForms(path: string, claim: Claim): readonly CanonicalForm[] {
 const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =>
   `${claim.dialect.algorithm}\n${claim.timestamp}\n${claim.scope}\n${hasher.sha256Hex(canonical)}`;
 
-const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: string): boolean =>
-  equalsHex(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
+const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, text: string): boolean =>
+  equalsHex(hasher.hmacSha256(key, text), claim.signature);
 
 /**
  * The token of temporary credentials, from the place that the signature covers: the signed headers or the signed query.

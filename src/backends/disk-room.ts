@@ -74,6 +74,11 @@ export class DiskRoom {
     return this.#options.directory;
   }
 
+  /** Why writes are refused; undefined where they are admitted. */
+  warning(): string | undefined {
+    return this.#warningOf(this.#look(), 0);
+  }
+
   state(): RoomState {
     const look = this.#look();
     const warning = this.#warningOf(look, 0);
@@ -392,12 +397,17 @@ export class DiskRooms implements StorageRoom {
 
   warning(): string | undefined {
     // It is asked before each write: disks without a reserve have no complaint, and are not measured.
-    const states = this.#rooms.map((room) => room.state());
-    const metadata = states.find(({ component }) => component === 'metadata')?.warning;
-    if (metadata !== undefined) return metadata;
-    const data = states.filter(({ component }) => component !== 'metadata');
+    let ofData: string | undefined;
+    let hasSpace = false;
+    for (const room of this.#rooms) {
+      const warning = room.warning();
+      if (room.component === 'metadata' && warning !== undefined) return warning;
+      if (room.component === 'metadata') continue;
+      if (warning === undefined) hasSpace = true;
+      ofData ??= warning;
+    }
     // A write goes to one cluster, so space on any of them is enough.
-    return data.every(({ warning }) => warning !== undefined) ? data[0]?.warning : undefined;
+    return hasSpace ? undefined : ofData;
   }
 
   async close(): Promise<void> {

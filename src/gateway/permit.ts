@@ -1,5 +1,5 @@
 /** May the caller do this? What the operation is about is read once, and handed on. */
-import { assertMayKnow, authorize, isCharged, mayKnowAbsence } from '../auth/authorize.ts';
+import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
@@ -39,30 +39,30 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   const requested = { key, versionId: query.get('versionId') };
   const target =
     row.about === 'version' && bucket !== undefined ? await lookUpVersion(ctx, bucket, requested) : undefined;
-  const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
-  const about = { bucket, bucketName, key, target, requestTags, named };
+  const { caller, requestTags, named, along: alongBody } = askedFacts(request);
   const isAboutVersion = row.versionAction !== undefined && requested.versionId !== undefined;
   const action = isAboutVersion ? (row.versionAction ?? row.action) : row.action;
   const writer = row.about === 'upload' ? await findInitiator(ctx, request) : undefined;
   const asker = row.about === 'parts' ? await asBegunBy(ctx, caller) : caller;
+  const question: Question = { bucket, bucketName, key, target, requestTags, named, action, writer };
   const isAbsent = target === undefined || (target.marker && requested.versionId === undefined);
   if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
     // A caller that may not list gets the text of the refusal that it would get if the object were there.
-    if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
+    if (await mayKnowAbsence(ctx, asker, { ...question, writer: undefined })) {
       // Without the payer's header the answer is 403 for every key, so that it does not reveal which keys exist.
       await isCharged(ctx, request, bucket);
       assertObject(target, requested);
     }
   }
-  const reasons = [await authorize(ctx, asker, { ...about, action, writer })];
-  const isWritersAcl = identity === undefined && namesCannedAcl(request);
-  for (const along of [...listAlong(request), ...alongBody])
-    reasons.push(
-      await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl }),
-    );
-  establish(request, { isByAcl: reasons.includes('acl') });
+  let isByAcl = (await authorize(ctx, asker, question)) === 'acl';
+  for (const along of listAlong(request, alongBody)) {
+    const isWritersAcl = identity === undefined && namesCannedAcl(request);
+    const further = { ...question, action: along, writer: identity?.owner, isWritersAcl };
+    if ((await authorize(ctx, caller, further)) === 'acl') isByAcl = true;
+  }
+  establish(request, { isByAcl });
   if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
-    await assertMayKnow(ctx, request, about);
+    await assertMayKnow(ctx, request, { ...question, writer: undefined });
   return target;
 }
 
@@ -161,14 +161,18 @@ const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
   operationNames.map((name) => [name, listMarks(describeOperation(name))]),
 );
 
-/** The further actions that the request's headers require. */
-function listAlong(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
+/** The further actions that the request's headers and its body require. */
+function listAlong(
+  request: Pick<Selected, 'own' | 'operation'>,
+  ofBody: readonly string[] = [],
+): readonly string[] {
   const asked: string[] = [];
   for (const { name, relation, requested, actions } of marks.get(request.operation) ?? []) {
     const value = header(request, name)?.toLowerCase() ?? '';
     const isAsked = relation === undefined || (value === requested) === (relation === '=');
     if (value !== '' && isAsked) asked.push(...actions);
   }
+  asked.push(...ofBody);
   return asked;
 }
 

@@ -50,26 +50,22 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
     rememberRequest(ctx, request, { at: now, status, code, durationMs, receivedBytes });
   }
   const slowMs = config.SVC_SLOW_MS;
-  const line = (more: Fields): Fields => ({ ...describe(request), ...more });
   if (failure !== undefined)
     telemetry.log(
       failure.level,
       failure.message,
-      line({ ...failure.fields, status, code, duration_ms: round(durationMs) }),
+      { ...describe(request), ...failure.fields, status, code, duration_ms: round(durationMs) },
       repeatsOf(request, failure),
     );
   if (slowMs > 0 && durationMs >= slowMs) reportSlow(ctx, request, { status, durationMs });
   else if (failure === undefined && writesDebug(ctx)) {
     const ignored = query === undefined ? [] : ignoredParameters(query);
-    telemetry.log(
-      'DEBUG',
-      'request answered',
-      line({
-        status,
-        duration_ms: round(durationMs),
-        ...(ignored.length === 0 ? {} : { ignored_parameters: ignored }),
-      }),
-    );
+    telemetry.log('DEBUG', 'request answered', {
+      ...describe(request),
+      status,
+      duration_ms: round(durationMs),
+      ...(ignored.length === 0 ? {} : { ignored_parameters: ignored }),
+    });
   }
 }
 

@@ -6,6 +6,7 @@ import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/u
 import { isOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Incoming } from '../protocol/wire.ts';
+import { utf8Length } from '../request/parameters.ts';
 import type { RequestContext } from '../request/request.ts';
 import { PacedBody } from './body-pace.ts';
 
@@ -67,9 +68,8 @@ function classify(operation: string, method: string): Class {
   return isRead && !operation.startsWith('List') ? 'requestsB' : 'requestsA';
 }
 
-const encoder = new TextEncoder();
 const measure = (body: string | Uint8Array | undefined): number =>
-  typeof body === 'string' ? encoder.encode(body).length : (body?.length ?? 0);
+  typeof body === 'string' ? utf8Length(body) : (body?.length ?? 0);
 
 // Counts the bytes of a reply that is streamed.
 

@@ -47,9 +47,20 @@ export const urlEncode = (text: string): string =>
     .replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
     .replaceAll('%2F', '/');
 
-/** Bytes of a text in UTF-8. */
-export const utf8Length = (text: string): number => encoder.encode(text).length;
 const encoder = new TextEncoder();
+/** Reused: nothing reads what is written to it. */
+const scratch = new Uint8Array(16 * 1024);
+
+/** Bytes of a text in UTF-8. The text is encoded by pieces, so that a long one costs no memory. */
+export function utf8Length(text: string): number {
+  let bytes = 0;
+  for (let rest = text; ; ) {
+    const { read, written } = encoder.encodeInto(rest, scratch);
+    bytes += written;
+    if (read === rest.length) return bytes;
+    rest = rest.slice(read);
+  }
+}
 
 /** Drops what is undefined, so that optional properties are absent and not undefined. */
 export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

@@ -6,9 +6,19 @@ const upper = toCodes('0123456789ABCDEF');
 export const toHex = (bytes: Uint8Array): string => written(bytes, lower);
 export const toUpperHex = (bytes: Uint8Array): string => written(bytes, upper);
 
+/** Arrays for short texts by their length, used again because nothing waits between writing to one and reading it. */
+const arrays: number[][] = [];
+const reusedLengthMax = 64;
+
+function arrayOf(length: number): number[] {
+  if (length > reusedLengthMax) return new Array<number>(length);
+  arrays[length] ??= new Array<number>(length);
+  return arrays[length];
+}
+
 /** Builds the string in one piece, so that later reads do not flatten a rope. */
 function written(bytes: Uint8Array, digits: readonly number[]): string {
-  const codes = new Array<number>(bytes.length * 2);
+  const codes = arrayOf(bytes.length * 2);
   for (let i = 0; i < bytes.length; i++) {
     codes[2 * i] = digits[(bytes[i] as number) >> 4] as number;
     codes[2 * i + 1] = digits[(bytes[i] as number) & 15] as number;

@@ -100,12 +100,11 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
     const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
     const due = now + ctx.config.SVC_GC_GRACE;
     const deltas = usageDeltas(plan);
-    const growth = await coverGrowth(bucket, { plan, deltas, room, freed: change.freed });
-    const then = [
-      ...sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() }),
-      ...announceOld(ctx, bucket, plan),
-      ...tombstones(ctx, plan, now),
-    ];
+    const growth = hasQuota(bucket)
+      ? await coverGrowth(bucket, { plan, deltas, room, freed: change.freed })
+      : nothing;
+    const then = sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() });
+    then.push(...announceOld(ctx, bucket, plan), ...tombstones(ctx, plan, now));
     const outcome = await ctx.metadata
       .commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then })
       .catch((cause: unknown) => {
@@ -157,8 +156,6 @@ function announceOld({ clock }: Ctx, bucket: BucketRow, { fresh }: Plan): readon
 const tombstones = ({ config }: Ctx, { gone }: Plan, now: number): readonly SideChange[] =>
   gone.filter(wasSent).map((row) => tombstone(row, { now, keptMs: config.SVC_REPLICATION_TOMBSTONES }));
 
-const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
-
 /** The change of usage of a version that a plan moves to another storage class. */
 const reclassified = ({ former, amended }: Plan) =>
   former === undefined || amended === undefined || former.storageClass === amended.storageClass
@@ -199,7 +196,6 @@ async function coverGrowth(
     readonly freed: Freed | undefined;
   },
 ): Promise<Amount> {
-  if (!hasQuota(bucket)) return nothing;
   if (plan.fresh !== undefined && !plan.fresh.marker) assertSize(bucket, plan.fresh.size);
   const growth = sum(deltas);
   await room.cover(bucket, growth, freed);
@@ -225,20 +221,16 @@ function sideChanges(
     readonly deltas: readonly UsageDelta[];
     readonly updatedAt: number;
   },
-): readonly SideChange[] {
-  const gone = plan.gone.filter(hasBytes);
+): SideChange[] {
   const { id, requestId } = change;
-  const asked = [...(change.then ?? []), ...(plan.then ?? [])];
-  const moved = [
-    ...usageChanges(bucket, id, deltas, updatedAt),
-    ...asked,
-    ...recorded,
-    ...aged(bucket, plan),
-  ];
-  if (gone.length === 0) return moved;
-  return [
-    ...moved,
-    ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due })),
-    ...gone.flatMap((row) => releaseForeign(bucket.id, inlineExtents(row.manifest))),
-  ];
+  const changes = [...usageChanges(bucket, id, deltas, updatedAt)];
+  if (change.then !== undefined) changes.push(...change.then);
+  if (plan.then !== undefined) changes.push(...plan.then);
+  changes.push(...recorded, ...aged(bucket, plan));
+  for (const { manifest, marker } of plan.gone) {
+    if (marker) continue;
+    changes.push(...queueManifest(manifest, { id, requestId, due }));
+    changes.push(...releaseForeign(bucket.id, inlineExtents(manifest)));
+  }
+  return changes;
 }

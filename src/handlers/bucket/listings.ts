@@ -146,12 +146,11 @@ function toContents(
   for (const entry of entries) {
     if (!('row' in entry)) continue;
     const { row } = entry;
-    contents.push({
-      Key: encode(row.key),
-      ...describeListed(row),
-      ...restoreStatus(row),
-      ...(ownerOf && { Owner: ownerOf(row) }),
-    });
+    const described = describeListed(row, encode);
+    const restore = restoreStatus(row);
+    // Most rows are shown as they are described, without a copy.
+    const isAll = restore === nothing && ownerOf === undefined;
+    contents.push(isAll ? described : { ...described, ...restore, ...(ownerOf && { Owner: ownerOf(row) }) });
   }
   return contents;
 }
@@ -167,14 +166,22 @@ const readOwners = (
     entries.flatMap((entry) => ('row' in entry ? [entry.row] : [])),
   );
 
-const describeListed = ({ modified, etag, checksum, size, storageClass }: ListedRow) => ({
-  LastModified: isoTime(modified),
-  ETag: etag,
-  ChecksumAlgorithm: checksum === undefined ? [] : [checksum.algorithm],
-  ...(checksum && { ChecksumType: checksum.type }),
-  Size: size,
-  StorageClass: storageClass,
-});
+const noAlgorithm: ListedObject['ChecksumAlgorithm'] = [];
+
+function describeListed(
+  { key, modified, etag, checksum, size, storageClass }: ListedRow,
+  encode: (text: string) => string,
+): ListedObject {
+  const described = {
+    Key: encode(key),
+    LastModified: isoTime(modified),
+    ETag: etag,
+    ChecksumAlgorithm: checksum === undefined ? noAlgorithm : [checksum.algorithm],
+    Size: size,
+    StorageClass: storageClass,
+  };
+  return checksum === undefined ? described : { ...described, ChecksumType: checksum.type };
+}
 
 // ListObjectVersions: versions and delete markers interleaved, newest first.
 
@@ -254,7 +261,7 @@ function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }:
   };
   return row.marker
     ? { DeleteMarker: { ...shared, LastModified: isoTime(row.modified) } }
-    : { Version: { ...shared, ...describeListed(row), ...restoreStatus(row) } };
+    : { Version: { ...shared, ...describeListed(row, encode), ...restoreStatus(row) } };
 }
 
 // `RestoreStatus` of listed objects, if the request includes it (public API "optional-object-attributes").

@@ -140,7 +140,7 @@ const groups = Object.keys(groupUris) as readonly Group[];
 
 /** Whether the headers contain an ACL; an empty `acl` header does not count (public API). */
 export const namesAcl = (request: Named): boolean =>
-  (header(request, 'acl') ?? '') !== '' || grantHeaders.some(([name]) => header(request, name) !== undefined);
+  (header(request, 'acl') ?? '') !== '' || grantHeaders.some(([name]) => request.own.has(name));
 
 /**
  * Undefined when the headers are silent.
@@ -249,14 +249,24 @@ export async function readPutAcl(
   throw fail('MissingSecurityHeader', { elements: { MissingHeaderName: 'acl' } });
 }
 
+type Writing = Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>;
+
+/** Whether the access of a new object is anything else than the writer's own. */
+export const statesAccess = (request: Writing): boolean =>
+  namesAcl(request) || request.bucket.documents[ownershipControls.name] !== undefined;
+
+/** The account that owns a new object unless the bucket's ownership says otherwise. */
+export const ownerOfNew = ({ bucket, identity }: Pick<Writing, 'bucket' | 'identity'>): string =>
+  identity?.owner ?? bucket.owner;
+
 /** The owner and the grants of the object that a request writes. */
 export async function readAccess(
   ctx: Pick<Context, 'caches' | 'metadata' | 'credentials'>,
-  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
+  request: Writing,
 ): Promise<ObjectAccess> {
-  const { bucket, identity, accessPoint } = request;
-  const writer = identity?.owner ?? bucket.owner;
-  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
+  const { bucket, accessPoint } = request;
+  const writer = ownerOfNew(request);
+  if (!statesAccess(request)) return { owner: writer };
   const given = await givenAcl(ctx, request, 'object');
   return accessOfNew(ctx, bucket, { writer, given, accessPoint });
 }

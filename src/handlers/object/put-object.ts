@@ -2,6 +2,7 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/content/object-key.ts';
+import { mayEncrypt } from '../../domain/content/requested-encryption.ts';
 import type { Content } from '../../domain/content/store-bytes.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -11,7 +12,7 @@ import { postResponse } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
 import { readClaims } from '../../request/claims.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { readAccess } from '../common/acl.ts';
+import { ownerOfNew, readAccess, statesAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
 import { readContent } from './content-key.ts';
@@ -38,14 +39,16 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
 /** The write that the headers of a call describe, or the fields of a form. */
 async function writeContent(ctx: Context, request: AuthorizedInBucket, content: Content): Promise<ObjectRow> {
   const { bucket, key, record, requestId, signal } = request;
-  const objectKey = await drawObjectKey(ctx, request, {
-    requested: requestedEncryption(ctx, request),
-    user: openKeyUser(ctx, request),
-  });
+  const requested = requestedEncryption(ctx, request);
+  const objectKey = mayEncrypt(bucket, requested)
+    ? await drawObjectKey(ctx, request, { requested, user: openKeyUser(ctx, request) })
+    : undefined;
   const storageClass = readStorageClass(request);
   const headers = readObjectHeaders(request);
   const lock = readLock(ctx, request);
-  const { owner, acl } = await readAccess(ctx, request);
+  const { owner, acl } = statesAccess(request)
+    ? await readAccess(ctx, request)
+    : { owner: ownerOfNew(request), acl: undefined };
   const object = {
     bucket,
     key,
@@ -64,12 +67,13 @@ async function writeContent(ctx: Context, request: AuthorizedInBucket, content: 
   return row;
 }
 
-const writtenHeaders = (row: ObjectRow): HeaderPair[] => [
-  ['ETag', quoted(row.etag)],
-  ...checksumHeaders(row.checksum),
-  ...writtenEncryptionHeaders(row.encryption),
-  ...writtenVersionHeader(row),
-];
+function writtenHeaders(row: ObjectRow): HeaderPair[] {
+  const headers: HeaderPair[] = [['ETag', quoted(row.etag)]];
+  if (row.checksum !== undefined) headers.push(...checksumHeaders(row.checksum));
+  if (row.encryption !== undefined) headers.push(...writtenEncryptionHeaders(row.encryption));
+  headers.push(...writtenVersionHeader(row));
+  return headers;
+}
 
 // PostObject (public API "POST Object"): PutObject by a form; the reply is for a browser.
 

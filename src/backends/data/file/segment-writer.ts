@@ -136,7 +136,7 @@ export class SegmentWriter {
 
   async #commit(batch: Batch): Promise<void> {
     for (let attempt = 0; attempt < sealedByOthersMax; attempt++) {
-      const segment = await this.#segmentFor(batch);
+      const segment = this.#currentFor(batch) ?? (await this.#openNext());
       const start = segment.end;
       if (await segment.append(batch)) {
         for (const { id, size, headerBytes, at, resolve } of batch.entries) {
@@ -156,17 +156,21 @@ export class SegmentWriter {
     throw new Error('segments are sealed as soon as they are opened: do the clocks of the machines agree?');
   }
 
-  async #segmentFor(batch: Batch): Promise<OwnSegment> {
+  /** The segment that is being appended to, if the batch may still go there; otherwise it is sealed. */
+  #currentFor(batch: Batch): OwnSegment | undefined {
     const current = this.#segment;
-    if (current) {
-      const hasRoom =
-        current.end + batch.used <= (this.#parts.segmentBytesMax ?? segmentBytesMaxDefault) &&
-        current.records + batch.entries.length <= segmentRecordsMax &&
-        this.#parts.clock.now() - current.appendedAt <= idleMsMax;
-      if (hasRoom) return current;
-      this.#segment = undefined;
-      current.seal();
-    }
+    if (current === undefined) return undefined;
+    const hasRoom =
+      current.end + batch.used <= (this.#parts.segmentBytesMax ?? segmentBytesMaxDefault) &&
+      current.records + batch.entries.length <= segmentRecordsMax &&
+      this.#parts.clock.now() - current.appendedAt <= idleMsMax;
+    if (hasRoom) return current;
+    this.#segment = undefined;
+    current.seal();
+    return undefined;
+  }
+
+  async #openNext(): Promise<OwnSegment> {
     this.#segment = await OwnSegment.create(this.#parts);
     return this.#segment;
   }

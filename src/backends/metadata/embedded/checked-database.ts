@@ -427,7 +427,9 @@ export class CheckedDatabase {
   async transaction(work: () => void): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#transactOnce(work);
+        await this.#transactOnce(work);
+        this.#first = undefined;
+        return;
       } catch (cause) {
         if (!(cause instanceof StaleTransaction) || attempt === staleTransactionsMax) throw cause;
         this.onRefused?.(cause);
@@ -435,9 +437,9 @@ export class CheckedDatabase {
     }
   }
 
-  async #transactOnce(work: () => void): Promise<void> {
+  #transactOnce(work: () => void): Promise<void> {
     const first = this.#first;
-    await this.#raw.transaction(() => {
+    return this.#raw.transaction(() => {
       this.#latest.assertKnown(this.#raw.getWriteTxnId());
       if (this.#openings.haveGrown()) this.#damagedPages.load();
       this.#isWriting = true;
@@ -448,7 +450,6 @@ export class CheckedDatabase {
         this.#isWriting = false;
       }
     });
-    this.#first = undefined;
   }
 
   /** The number of the running transaction. */

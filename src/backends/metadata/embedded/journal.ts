@@ -107,7 +107,11 @@ export class Journal {
       return;
     }
     const shortage = this.#room?.shortage();
-    if (shortage === undefined) return this.#runWithout(await this.#attempt([]));
+    if (shortage === undefined) {
+      const left = await this.#attempt([]);
+      if (left.length > 0) await this.#runWithout(left);
+      return;
+    }
     const taken = this.#waiting.splice(0);
     for (const entry of taken) if (!entry.frees) entry.reject(shortage);
     const freeing = taken.filter(({ frees }) => frees);
