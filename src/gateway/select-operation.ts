@@ -15,7 +15,7 @@ import { readAction } from './read-action.ts';
 import { Recording } from './recording.ts';
 
 /** Reads the body where it names the operation: of an action, or of a form. */
-export async function selectOperation(ctx: Context, request: Identified): Promise<Selected> {
+export function selectOperation(ctx: Context, request: Identified): Promise<Selected> {
   if (request.isAction) return selectAction(ctx, request);
   const { wire, query, scope } = request;
   assertMeansOne(query);

@@ -90,7 +90,7 @@ async function writeInRoom(
   const requested = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
   const owner = { bucketId: bucket.id, key, ...(requested === undefined ? {} : { version: requested }) };
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
-  return await storeBytes(ctx, content, write, async (stored, op) => {
+  return storeBytes(ctx, content, write, async (stored, op) => {
     await assertNotEmptied(ctx, cluster);
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
     const owned = {

@@ -21,7 +21,7 @@ export async function writeChunks(
 ): Promise<Extent> {
   const input = new Cutter(source[Symbol.asyncIterator]());
   const only = await input.only();
-  return await (only === undefined ? writeMany(target, input, options) : writeOnly(target, only, options));
+  return only === undefined ? writeMany(target, input, options) : writeOnly(target, only, options);
 }
 
 /** Most contents are one array, which is in memory already: they go the straight way. */
