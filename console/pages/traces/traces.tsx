@@ -54,7 +54,7 @@ const columns: readonly Column<Summary>[] = [
     id: 'operation',
     head: w.operation,
     cell: ({ operation }) => (
-      <span class="cut" title={operation}>
+      <span class="unabridged" title={operation}>
         {operation}
       </span>
     ),
