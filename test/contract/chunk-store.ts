@@ -1,7 +1,7 @@
 /** The contract of chunk stores (src/ports/chunk-store.ts), as laws over a fresh store for each case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { lentRing } from '../../src/backends/data/chunked/buffers.ts';
+import { loanedRing } from '../../src/backends/data/chunked/buffers.ts';
 import { findExtents } from '../../src/backends/data/chunked/chunked.ts';
 import type { ChunkRef, ChunkStore, StoredChunk } from '../../src/ports/chunk-store.ts';
 import {
@@ -120,7 +120,7 @@ export function chunkStoreContract(
           async (size, a, b, piece) => {
             const chunk = await put(store, `r${count++}.0`, size, piece);
             const [start, end] = [a % size, b % size].sort((x, y) => x - y) as [number, number];
-            const buffers = lentRing(3);
+            const buffers = loanedRing(3);
             for (const options of [{}, { buffers }]) {
               const bytes = await readWhole(store.read(chunk, { start, end }, options));
               const expected = contentOf(chunk.id, size).subarray(start, end + 1);

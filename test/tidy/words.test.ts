@@ -72,6 +72,7 @@ const renamed: Readonly<Record<string, string>> = {
   harvest: 'reap',
   heed: 'subscribe, follow',
   judge: 'authorize, evaluate, examine',
+  lent: 'loaned, borrowed',
   mend: 'repair',
   mended: 'repaired',
   mending: 'repair',

@@ -1,6 +1,6 @@
 /** A request of the listener in the gateway's form; parts that few requests need are created on demand. */
-import { type LentRing, lentRing } from '../../backends/data/chunked/buffers.ts';
-import { LentArrays } from '../../backends/data/chunked/write-chunks.ts';
+import { type LoanedRing, loanedRing } from '../../backends/data/chunked/buffers.ts';
+import { LoanedArrays } from '../../backends/data/chunked/write-chunks.ts';
 import { type Incoming, type Wire, WireHeaders } from '../../protocol/wire.ts';
 import type { ListenerRequest, ListenerResponse } from './http-exchange.ts';
 import type { Client } from './node-reply.ts';
@@ -23,7 +23,7 @@ export interface Peer {
 export class NodeIncoming implements Incoming, Client {
   readonly wire: Wire;
   readonly body: NodeBody | undefined;
-  readonly pieces: LentRing | undefined;
+  readonly pieces: LoanedRing | undefined;
   readonly listener?: 'admin' | 'storage';
   /** The declared length of the body; undefined where it is not known. */
   readonly announcedBytes: number | undefined;
@@ -50,7 +50,7 @@ export class NodeIncoming implements Incoming, Client {
     this.announcedBytes = isChunked ? undefined : Number(length ?? 0);
     this.body = this.announcedBytes === 0 ? undefined : new NodeBody(request, awaitsContinue);
     const isLarge = (this.announcedBytes ?? Number.POSITIVE_INFINITY) > arrayBytes;
-    this.pieces = isLarge && joined < joinedMax ? lentRing(2) : undefined;
+    this.pieces = isLarge && joined < joinedMax ? loanedRing(2) : undefined;
     if (this.pieces !== undefined) joined += 1;
   }
 
@@ -129,7 +129,7 @@ const queuedArraysMax = 4;
  * does, promises the same to its own reader. A large array always has content, so three of them are enough for both, however many
  * small arrays come in between.
  */
-const lentArraysMax = 3;
+const loanedArraysMax = 3;
 
 interface Waiter {
   resolve(result: IteratorResult<Uint8Array>): void;
@@ -142,7 +142,7 @@ class NodeBody implements AsyncIterableIterator<Uint8Array> {
   /** Set while the client still waits for `100 Continue`. */
   #continue: ListenerResponse | undefined;
   readonly #queue: Uint8Array[] = [];
-  readonly #lent = new LentArrays(lentArraysMax);
+  readonly #loaned = new LoanedArrays(loanedArraysMax);
   #waiter: Waiter | undefined;
   #state: 'unread' | 'flowing' | 'paused' | 'ended' | 'left' = 'unread';
   #failure: Error | undefined;
@@ -162,7 +162,7 @@ class NodeBody implements AsyncIterableIterator<Uint8Array> {
     const queued = this.#queue.shift();
     if (queued !== undefined) {
       if (this.#queue.length === 0 && this.#state === 'paused') this.#resume();
-      this.#lent.lend(queued);
+      this.#loaned.lend(queued);
       return Promise.resolve({ value: queued, done: false });
     }
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
@@ -191,7 +191,7 @@ class NodeBody implements AsyncIterableIterator<Uint8Array> {
 
   /** Frees the arrays that are valid still. Nothing reads them any more. */
   free(): void {
-    this.#lent.free();
+    this.#loaned.free();
   }
 
   /** Whether the connection waits for the reader, and not for the client. */
@@ -225,7 +225,7 @@ class NodeBody implements AsyncIterableIterator<Uint8Array> {
     const waiter = this.#waiter;
     if (waiter !== undefined) {
       this.#waiter = undefined;
-      this.#lent.lend(chunk);
+      this.#loaned.lend(chunk);
       waiter.resolve({ value: chunk, done: false });
       return;
     }

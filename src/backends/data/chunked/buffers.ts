@@ -73,12 +73,12 @@ function free({ buffer }: Uint8Array<ArrayBuffer>): void {
 
 /** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
 export function buffersByLength(bytesMax: number, sparesBytesMax: number): (length: number) => Buffers {
-  const lent = Array.from(
+  const loaned = Array.from(
     { length: Math.ceil(Math.log2(bytesMax / blockBytes)) + 1 },
     (_, power) => new Buffers(blockBytes * 2 ** power, sparesBytesMax),
   );
   return (length) => {
-    const buffers = lent[Math.max(0, Math.ceil(Math.log2(length / blockBytes)))];
+    const buffers = loaned[Math.max(0, Math.ceil(Math.log2(length / blockBytes)))];
     if (buffers === undefined) throw new Error(`no buffer has ${length} bytes`);
     return buffers;
   };
@@ -90,7 +90,7 @@ const ringSparesBytesMax = 16 * 1024 * 1024;
 const ringBuffers = buffersByLength(ringBytesMax, ringSparesBytesMax);
 
 /** The buffers of one stream, which go back to the pool when the stream ends. */
-export interface LentRing extends BufferRing {
+export interface LoanedRing extends BufferRing {
   /** The longest array. */
   readonly pieceBytes: number;
   /** Where nothing reads the arrays any more. */
@@ -103,11 +103,11 @@ export interface LentRing extends BufferRing {
 }
 
 /** @param count how many are valid at a time, the one that is being filled included */
-export function lentRing(count: number): LentRing {
+export function loanedRing(count: number): LoanedRing {
   const ring: ({ readonly from: Buffers; readonly buffer: Uint8Array<ArrayBuffer> } | undefined)[] = [];
   let turn = 0;
   const release = (): void => {
-    for (const lent of ring.splice(0)) lent?.from.giveBack(lent.buffer);
+    for (const borrowed of ring.splice(0)) borrowed?.from.giveBack(borrowed.buffer);
   };
   return {
     pieceBytes: ringBytesMax,
@@ -115,13 +115,13 @@ export function lentRing(count: number): LentRing {
       const at = turn;
       turn = (turn + 1) % count;
       const from = ringBuffers(length);
-      let lent = ring[at];
-      if (lent?.from !== from) {
-        lent?.from.giveBack(lent.buffer);
-        lent = { from, buffer: from.borrow() };
-        ring[at] = lent;
+      let borrowed = ring[at];
+      if (borrowed?.from !== from) {
+        borrowed?.from.giveBack(borrowed.buffer);
+        borrowed = { from, buffer: from.borrow() };
+        ring[at] = borrowed;
       }
-      return lent.buffer.length === length ? lent.buffer : lent.buffer.subarray(0, length);
+      return borrowed.buffer.length === length ? borrowed.buffer : borrowed.buffer.subarray(0, length);
     },
     release,
     releaseButLast() {

@@ -20,7 +20,7 @@ import {
   unknownSize,
   unreachable,
 } from '../../../ports/object-bytes.ts';
-import { lentRing } from './buffers.ts';
+import { loanedRing } from './buffers.ts';
 import type { WriteBudget } from './write-budget.ts';
 import { writeChunks } from './write-chunks.ts';
 
@@ -288,7 +288,7 @@ async function* readAcross(
   pieces: readonly ChunkPiece[],
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const buffers = lentRing(buffersOfStream);
+  const buffers = loanedRing(buffersOfStream);
   let ahead: Begun | undefined;
   try {
     for (const [at, piece] of pieces.entries()) {

@@ -247,9 +247,9 @@ class Cutter {
  */
 const returnedBytesMin = 16 * 1024;
 
-export class LentArrays {
+export class LoanedArrays {
   readonly #max: number;
-  readonly #lent: ArrayBuffer[] = [];
+  readonly #loaned: ArrayBuffer[] = [];
 
   /** @param max how many of them readers may use */
   constructor(max: number) {
@@ -259,13 +259,13 @@ export class LentArrays {
   lend({ buffer, byteLength }: Uint8Array): void {
     // Free only memory that no other array shares, because decrypted TLS data arrives in slices.
     if (byteLength < returnedBytesMin || buffer.byteLength !== byteLength) return;
-    this.#lent.push(buffer as ArrayBuffer);
+    this.#loaned.push(buffer as ArrayBuffer);
     // Detaching frees its memory immediately.
-    if (this.#lent.length > this.#max) this.#lent.shift()?.transfer(0);
+    if (this.#loaned.length > this.#max) this.#loaned.shift()?.transfer(0);
   }
 
   /** Frees the last ones too. Nothing reads them any more. */
   free(): void {
-    for (const buffer of this.#lent.splice(0)) buffer.transfer(0);
+    for (const buffer of this.#loaned.splice(0)) buffer.transfer(0);
   }
 }

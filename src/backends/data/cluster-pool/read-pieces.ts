@@ -9,7 +9,7 @@ import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget
 
 /** The memory of idle buffers that are kept for reuse, for each length. */
 const sparesBytesMax = 4 * pieceBytesMax;
-const lentFor = buffersByLength(pieceBytesMax, sparesBytesMax);
+const loanedFor = buffersByLength(pieceBytesMax, sparesBytesMax);
 
 interface ReadParts {
   readonly budget: ReadBudget;
@@ -129,7 +129,7 @@ function kept(length: number, memory: StreamMemory): Memory {
 }
 
 function borrowed(length: number, memory: StreamMemory): Memory {
-  const buffers = lentFor(Math.max(length, blockBytes));
+  const buffers = loanedFor(Math.max(length, blockBytes));
   if (buffers === undefined) throw new Error(`a read of ${length} bytes`);
   const buffer = buffers.borrow();
   memory.take(buffer.length);

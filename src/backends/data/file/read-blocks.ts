@@ -2,7 +2,7 @@
 import type { BufferRing } from '../../../ports/chunk-store.ts';
 import { type ByteRange, ChunkDamaged } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../crypto/node.ts';
-import { blockBytes, freshBytes, type LentRing, lentRing } from '../chunked/buffers.ts';
+import { blockBytes, freshBytes, type LoanedRing, loanedRing } from '../chunked/buffers.ts';
 import type { Disk } from './disk.ts';
 
 /** Blocks that one reader gets at once, and those of all readers together: with many slow readers each gets less. */
@@ -37,8 +37,8 @@ export async function* readBlocks(
 ): AsyncGenerator<Uint8Array> {
   const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
-  const ring: Pick<LentRing, 'next' | 'releaseButLast'> =
-    buffers === undefined ? lentRing(buffersOfRange) : { next: buffers.next, releaseButLast() {} };
+  const ring: Pick<LoanedRing, 'next' | 'releaseButLast'> =
+    buffers === undefined ? loanedRing(buffersOfRange) : { next: buffers.next, releaseButLast() {} };
   readers += 1;
   try {
     for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {

@@ -27,7 +27,7 @@ import type { Random } from '../../../ports/random.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import type { WriteBudget } from '../chunked/write-budget.ts';
-import { LentArrays } from '../chunked/write-chunks.ts';
+import { LoanedArrays } from '../chunked/write-chunks.ts';
 import {
   etagIn,
   foreignListing,
@@ -303,7 +303,7 @@ const buildQuery = ({ uploadId }: HeldUpload, part: number) =>
 /** Ranges up to this size are returned as one array. */
 const wholeMax = 64 * 1024;
 /** A reader may use the last array while it requests the next (`ObjectBytes.read`). */
-const lentMax = 2;
+const loanedMax = 2;
 
 /** Reading a range: passed through as one, and taken up where it broke off. */
 async function* readRange(
@@ -313,13 +313,13 @@ async function* readRange(
 ): AsyncGenerator<Uint8Array> {
   const end = Math.min(range.end, extent.size - 1);
   const attempts = new Attempts(connection, signal);
-  const lent = new LentArrays(lentMax);
+  const loaned = new LoanedArrays(loanedMax);
   for (let at = range.start; at <= end; ) {
     try {
       for await (const piece of readPieces(connection, extent, { range: { start: at, end }, signal })) {
         at += piece.length;
         attempts.progress();
-        lent.lend(piece);
+        loaned.lend(piece);
         yield piece;
       }
     } catch (cause) {
