@@ -15,7 +15,7 @@ const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,
   fallbackFrom: {
     doc: `${name} when SVC_DATA_DIR is set`,
-    read: (given) => (given('SVC_DATA_DIR') === undefined ? undefined : name),
+    read: (input) => (input('SVC_DATA_DIR') === undefined ? undefined : name),
   },
 });
 
@@ -24,8 +24,8 @@ const inDataDir = (setting: Setting<string | undefined>, name: string): Setting<
   ...setting,
   fallbackFrom: {
     doc: `\`${name}\` in SVC_DATA_DIR`,
-    read: (given) => {
-      const directory = given('SVC_DATA_DIR');
+    read: (input) => {
+      const directory = input('SVC_DATA_DIR');
       return directory === undefined ? undefined : pathIn(directory, name);
     },
   },
@@ -113,8 +113,8 @@ export const settings = {
       kind: 'URL',
       doc: 'The endpoint of upstreams that name none, such as https://s3.example.com.',
     }),
-    read: (given) =>
-      isEndpoint(given) ? value(given) : fault('is not an http or https address without a path'),
+    read: (input) =>
+      isEndpoint(input) ? value(input) : fault('is not an http or https address without a path'),
   }),
   SVC_UPSTREAM_REGION: text({
     kind: 'region name',

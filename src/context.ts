@@ -2,7 +2,7 @@
 import type { Caches } from './base/bounded-cache.ts';
 import type { Config } from './config.ts';
 import type { Application } from './ports/application.ts';
-import type { StorageRoom } from './ports/chunk-store.ts';
+import type { StorageSpace } from './ports/chunk-store.ts';
 import type { Clock, SigningClock } from './ports/clock.ts';
 import type { ConsoleAssets } from './ports/console-assets.ts';
 import type { Credentials } from './ports/credentials.ts';
@@ -44,7 +44,7 @@ export interface Context {
   /** Absent where none is configured. */
   readonly keys?: KeyProvider;
   /** Absent where no disk space is measured. */
-  readonly room?: StorageRoom;
+  readonly diskSpace?: StorageSpace;
   /** Absent in runtimes that open no connections of their own. */
   readonly peers?: PeerRequests;
   /** Absent where no console is served. */

@@ -60,8 +60,8 @@ export interface Storage {
   open(config: Config, options: OpeningOptions): Promise<OpenedContext>;
 }
 
-export const isStorage = (given: unknown): given is Storage =>
-  typeof given === 'object' && given !== null && 'open' in given && 'settings' in given;
+export const isStorage = (input: unknown): input is Storage =>
+  typeof input === 'object' && input !== null && 'open' in input && 'settings' in input;
 
 /** Stores of the application's own; the comments of the ports state what they must guarantee. */
 export interface CustomStorage {
@@ -233,7 +233,7 @@ export interface OpenerParts {
   /** Absent where the workers run beside the storage. */
   readonly startWorkers?: typeof startWorkers;
   /** Undefined for what is no storage. */
-  findStorage(given: unknown): Storage | undefined;
+  findStorage(input: unknown): Storage | undefined;
   /** What an application may pass as storage. */
   readonly storages: string;
 }

@@ -25,7 +25,7 @@ import { countTraffic } from './gateway/traffic.ts';
 import { adminApi } from './handlers/admin/router.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
 import type { AdminApi, AreaRequest } from './handlers/handler.ts';
-import { shownDialect } from './protocol/dialect.ts';
+import { replyDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { HeaderPair, Reply } from './protocol/reply.ts';
@@ -112,7 +112,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = refused(ctx, request, failure.refusal);
   }
   const code = failure?.refusal.code;
-  ctx.bodyMemory.give(request.heldBytes);
+  ctx.bodyMemory.give(request.bufferedBytes);
   await request.record?.end({ status: reply.status, code });
   reply = endLimits(ctx, request, countTraffic(ctx, request, reply));
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
@@ -134,7 +134,7 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
   const { incoming, rawQuery, operation, requestId, path, format } = request;
   const { method, headers } = incoming.wire;
   // Refused before its caller was known: it is answered in the dialect of its headers, and audited by its address.
-  const dialect = request.dialect ?? shownDialect([...headers.names(), ...rawQuery.split('&')]);
+  const dialect = request.dialect ?? replyDialect([...headers.names(), ...rawQuery.split('&')]);
   const record =
     operation === unknownOperation ? recordingOfUnknown(ctx, request, refusal.code) : request.record;
   establish(request, { dialect, record });
@@ -183,7 +183,7 @@ const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
       const body = await readBody(
         ctx,
         { wire, own: new Map(), payload },
-        { hasBody, row: bodyMax === undefined ? {} : { bodyMax }, held: request },
+        { hasBody, row: bodyMax === undefined ? {} : { bodyMax }, countedIn: request },
       );
       // The caller's key may have been made inactive, or its user changed, while the body arrived.
       establish(request, { identity: (await renew?.()) ?? request.identity });

@@ -79,10 +79,10 @@ const custom = ({ metadata, bytes }: CustomStorage): Storage => ({
     (await import('./portable-context.ts')).openPortable(config, { ...options, metadata, bytes }),
 });
 
-function findStorage(given: unknown): Storage | undefined {
-  if (isStorage(given)) return given;
-  if (typeof given !== 'object' || given === null) return undefined;
-  return 'metadata' in given && 'bytes' in given ? custom(given as CustomStorage) : undefined;
+function findStorage(input: unknown): Storage | undefined {
+  if (isStorage(input)) return input;
+  if (typeof input !== 'object' || input === null) return undefined;
+  return 'metadata' in input && 'bytes' in input ? custom(input as CustomStorage) : undefined;
 }
 
 /** Opens a gateway for an application. @throws Error that names every wrong option, and what would be right */

@@ -29,7 +29,7 @@ export const bucketPolicy: Family<BucketPolicy> = {
     text,
     document: parsePolicy(text, { kind: 'bucket', isStored: true }),
   }),
-  heldBytes: (policy) => policyBytes(policy) + 2 * policy.text.length,
+  retainedBytes: (policy) => policyBytes(policy) + 2 * policy.text.length,
 };
 
 // Access keys and user names that a policy gives as a Principal. They look like account ids, so such a statement would allow no

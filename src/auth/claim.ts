@@ -125,9 +125,9 @@ export function refuseUnsignedHeaders(wire: Wire, claim: Pick<Claim, 'dialect' |
   let missing = signed.includes(';host;') ? '' : 'host';
   for (const name of wire.headers.names()) {
     if (name.charCodeAt(0) !== x) continue;
-    const foreign = claim.dialect === amz ? store : amz;
+    const otherDialect = claim.dialect === amz ? store : amz;
     const own = name.startsWith(claim.dialect.headerPrefix);
-    if (!own && !name.startsWith(foreign.headerPrefix)) continue;
+    if (!own && !name.startsWith(otherDialect.headerPrefix)) continue;
     if (signed.includes(`;${name};`)) continue;
     if (own && free.has(name.slice(claim.dialect.headerPrefix.length))) continue;
     missing = missing === '' ? name : `${missing}, ${name}`;

@@ -33,7 +33,7 @@ const everything = onEverything('configured credentials', 'Allow');
 const granted = onEverything('authorize of the application', 'Allow');
 const refused = onEverything('authorize of the application', 'Deny');
 
-interface Kept<T> {
+interface Cached<T> {
   readonly revision: string | undefined;
   readonly value: T;
 }
@@ -48,12 +48,12 @@ const countBytes = ({ identity, boundary = [], session = [] }: BroughtPolicies):
 
 /** The caches of a process: callers by id, and documents, which stay valid when other records change. */
 class Memory {
-  readonly callers = new BoundedCache<Kept<BroughtPolicies>>({
+  readonly callers = new BoundedCache<Cached<BroughtPolicies>>({
     name: 'caller-policies',
     entriesMax,
     bytes: { max: 16 * mebibyte, sizeOf: ({ value }) => countBytes(value) },
   });
-  readonly sessions = new BoundedCache<Kept<readonly Policy[]>>({
+  readonly sessions = new BoundedCache<Cached<readonly Policy[]>>({
     name: 'session-policies',
     entriesMax,
     bytes: { max: 8 * mebibyte, sizeOf: ({ value }) => countBytes({ identity: value }) },
@@ -110,9 +110,9 @@ export function withPolicy(
   policy: Policy,
 ): BroughtPolicies {
   const replace = (all: readonly Policy[]) => all.map((each) => (each.name === policy.name ? policy : each));
-  const isHeld = hasPolicy({ identity, boundary, session }, policy.name);
+  const isLocked = hasPolicy({ identity, boundary, session }, policy.name);
   return {
-    identity: isHeld ? replace(identity) : [...identity, policy],
+    identity: isLocked ? replace(identity) : [...identity, policy],
     ...(boundary === undefined ? {} : { boundary: replace(boundary) }),
     ...(session === undefined ? {} : { session: replace(session) }),
   };
@@ -126,8 +126,8 @@ export const hasPolicy = (
 async function ofIam(ctx: Ctx, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
   const { callers } = ctx.caches.of(Memory);
   const place = `${account} ${iam.id}`;
-  const kept = callers.get(place);
-  if (kept?.revision === iam.revision) return kept.value;
+  const cached = callers.get(place);
+  if (cached?.revision === iam.revision) return cached.value;
   const found = await readHolder(ctx, account, iam.id);
   callers.set(place, found);
   return found.value;
@@ -137,10 +137,10 @@ async function ofIam(ctx: Ctx, account: string, iam: IamIdentity): Promise<Broug
 export const policiesOfHolder = async (ctx: Ctx, account: string, id: string): Promise<BroughtPolicies> =>
   (await readHolder(ctx, account, id)).value;
 
-async function readHolder(ctx: Ctx, account: string, id: string): Promise<Kept<BroughtPolicies>> {
+async function readHolder(ctx: Ctx, account: string, id: string): Promise<Cached<BroughtPolicies>> {
   const memory = ctx.caches.of(Memory);
   const { revision, value: texts } = await ofOneState(ctx, account, () => readPolicyTexts(ctx, account, id));
-  const all = (given: readonly PolicyText[]): readonly Policy[] => given.map((text) => compile(memory, text));
+  const all = (input: readonly PolicyText[]): readonly Policy[] => input.map((text) => compile(memory, text));
   const value =
     texts === undefined
       ? none
@@ -155,8 +155,8 @@ async function ofSession(
   { iam, session }: { readonly iam: IamIdentity; readonly session: Session },
 ): Promise<readonly Policy[]> {
   const memory = ctx.caches.of(Memory);
-  const kept = memory.sessions.get(accessKey);
-  if (kept?.revision === iam.revision) return kept.value;
+  const cached = memory.sessions.get(accessKey);
+  if (cached?.revision === iam.revision) return cached.value;
   const { revision, value: texts } = await ofOneState(ctx, owner, () =>
     Promise.all((session.managed ?? []).map((id) => managed(ctx, owner, id))),
   );

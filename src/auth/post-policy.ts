@@ -150,11 +150,11 @@ const denied = (problem: string): Refusal => fail('AccessDenied', `Invalid accor
 const isExact = (field: string): boolean =>
   field === 'bucket' || /^x-(amz|store)-(algorithm|credential|date|security-token)$/.test(field);
 
-function holds({ kind, field, value }: Match, given: string): boolean {
-  if (kind === 'eq') return given === value;
+function holds({ kind, field, value }: Match, input: string): boolean {
+  if (kind === 'eq') return input === value;
   if (isExact(field)) return false;
   // A list of types must be allowed in every member.
-  const members = field === 'content-type' ? given.split(',').map((type) => type.trim()) : [given];
+  const members = field === 'content-type' ? input.split(',').map((type) => type.trim()) : [input];
   return members.every((member) => member.startsWith(value));
 }
 

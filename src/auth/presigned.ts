@@ -33,9 +33,9 @@ export function presignedClaim(
   query: Query,
   { dialect, clock, services }: PresignedRules,
 ): OpenClaim {
-  const given = signingParameters(query, dialect);
+  const input = signingParameters(query, dialect);
   const [algorithm, credential, timestamp, signedHeaders, signature] = required.map((name) =>
-    given.get(name),
+    input.get(name),
   ) as [string, string, string, string, string];
   if (algorithm !== dialect.algorithm)
     throw fail(code, `${dialect.queryPrefix}Algorithm only supports "${dialect.algorithm}"`);
@@ -43,7 +43,7 @@ export function presignedClaim(
     code,
     services,
   });
-  const expires = given.get('Expires') ?? (service === 's3' ? undefined : String(expiresSecondsDefault));
+  const expires = input.get('Expires') ?? (service === 's3' ? undefined : String(expiresSecondsDefault));
   if (expires === undefined) throw missingParameter(dialect);
   checkSignedHeaders(signedHeaders, code);
   checkExpiry({ dialect, timestamp, expires, clock });
@@ -58,23 +58,23 @@ export function presignedClaim(
     signedHeaders,
     signature,
     leaveOut: `${dialect.queryPrefix}Signature`,
-    payloadHash: declaredHash(wire, given.get(contentSha256), { dialect, service }),
+    payloadHash: declaredHash(wire, input.get(contentSha256), { dialect, service }),
   };
 }
 
 /** The signing parameters by bare name. Each must occur exactly once, because two readers could choose different values. */
 function signingParameters(query: Query, dialect: Dialect): Map<string, string> {
-  const given = new Map<string, string>();
+  const input = new Map<string, string>();
   const hashName = dialect.headerPrefix + contentSha256;
   for (const [name, value] of query.pairs) {
     const bare = name.startsWith(dialect.queryPrefix) ? name.slice(dialect.queryPrefix.length) : '';
     // Signers move this header to the query, some with its capitals and some without.
     const known = name.toLowerCase() === hashName ? contentSha256 : bare;
     if (known !== contentSha256 && !(named as readonly string[]).includes(known)) continue;
-    if (given.has(known)) throw fail(code, `The query parameter ${name} was given more than once`);
-    given.set(known, value);
+    if (input.has(known)) throw fail(code, `The query parameter ${name} was given more than once`);
+    input.set(known, value);
   }
-  if (required.every((name) => given.has(name))) return given;
+  if (required.every((name) => input.has(name))) return input;
   throw missingParameter(dialect);
 }
 

@@ -178,7 +178,7 @@ const notCovered = (name: string): Refusal =>
 
 /** @throws AccessDenied for a part that the signature does not cover, or covers ambiguously */
 export function readSigV2(wire: Wire, query: Query): SigV2Reading {
-  refuseForeignHeaders(wire);
+  refuseOtherDialectHeaders(wire);
   const seen = new Set<string>();
   const hoisted: [string, string][] = [];
   const resources: [string, string][] = [];
@@ -217,7 +217,7 @@ const ambiguous = (name: string): Refusal =>
     `The value of the query parameter "${name}" cannot be covered by a version 2 signature; sign with version 4`,
   );
 
-function refuseForeignHeaders(wire: Wire): void {
+function refuseOtherDialectHeaders(wire: Wire): void {
   for (const name of wire.headers.names())
     if (name.startsWith(store.headerPrefix))
       throw fail('AccessDenied', {

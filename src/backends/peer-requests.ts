@@ -127,7 +127,7 @@ const parseEndpoint = memoizeLast((endpoint: string) => {
 
 function toSigned(
   hasher: Hasher,
-  { method, bucket, key, query = [], headers: given = {}, body, cause }: PeerSending,
+  { method, bucket, key, query = [], headers: input = {}, body, cause }: PeerSending,
   { endpoint, sign }: { readonly endpoint: string; readonly sign: Signer },
 ) {
   const { origin, host } = parseEndpoint(endpoint);
@@ -137,7 +137,7 @@ function toSigned(
     method,
     path: `/${encode(bucket)}${place}`,
     query,
-    headers: { ...prefixed(given), host, ...(isStreamed ? { 'content-length': String(body.length) } : {}) },
+    headers: { ...prefixed(input), host, ...(isStreamed ? { 'content-length': String(body.length) } : {}) },
     payloadHash: isStreamed ? unsigned : hashOf(hasher, body),
   });
   const sent = cause === undefined ? headers : { ...headers, traceparent: cause.traceparent };

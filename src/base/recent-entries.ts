@@ -92,7 +92,9 @@ export class RecentEntries<T extends Timed> {
 
   read({ after, max, matches }: ReadOptions<T>): RecentPage<T> {
     const found = this.#rings.flatMap((each, ring) =>
-      [...each.from(after?.[ring] ?? 0)].flatMap((kept) => (matches(kept.entry) ? [{ ring, ...kept }] : [])),
+      [...each.from(after?.[ring] ?? 0)].flatMap((retained) =>
+        matches(retained.entry) ? [{ ring, ...retained }] : [],
+      ),
     );
     const next = this.#rings.map(({ end }) => end);
     const entries = found.sort((a, b) => a.order - b.order);

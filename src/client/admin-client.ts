@@ -86,12 +86,12 @@ export function openAdminClient(options: AdminClientOptions): AdminClient {
   /** @throws AdminRefused */
   const request = async <N extends AdminOperationName>(name: N, ask: AdminAsk<N>): Promise<Response> => {
     const { method, path } = describeAdminOperation(name);
-    const given: Readonly<Record<string, string | undefined>> = ask.path ?? {};
+    const input: Readonly<Record<string, string | undefined>> = ask.path ?? {};
     const content = ask.body === undefined ? '' : JSON.stringify(ask.body);
     const { target, headers } = sign({
       method,
       path: path.replace(/:(\w+)/g, (_, parameter: string) =>
-        encode(requireName(parameter, given[parameter])),
+        encode(requireName(parameter, input[parameter])),
       ),
       query: Object.entries(ask.query ?? {}).flatMap(([key, value]) =>
         value === undefined ? [] : [[key, String(value)] as const],

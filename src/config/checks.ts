@@ -207,8 +207,8 @@ const tlsPair: Check = {
 
 const deliveryEndsFirst: Check = {
   reads: ['SVC_NOTIFY_RETRY_MAX', 'SVC_QUEUE_RETENTION', 'SVC_NOTIFY_TARGETS'],
-  find: ({ SVC_NOTIFY_RETRY_MAX: retry, SVC_QUEUE_RETENTION: kept, SVC_NOTIFY_TARGETS: targets }) =>
-    retry < kept || targets.length === 0
+  find: ({ SVC_NOTIFY_RETRY_MAX: retry, SVC_QUEUE_RETENTION: retained, SVC_NOTIFY_TARGETS: targets }) =>
+    retry < retained || targets.length === 0
       ? undefined
       : 'SVC_NOTIFY_RETRY_MAX is not shorter than SVC_QUEUE_RETENTION: events are dropped before they become dead letters',
 };

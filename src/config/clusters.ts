@@ -69,8 +69,8 @@ const isContradicted = (
   earlier.storageClass === storageClass &&
   (earlier.cluster === undefined || cluster === undefined || earlier.cluster === cluster);
 
-function readClasses(given: string): Read<readonly StorageClassSetting[]> {
-  const texts = given
+function readClasses(input: string): Read<readonly StorageClassSetting[]> {
+  const texts = input
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
@@ -130,5 +130,5 @@ export const clusters = (fallback: string, doc: string): Setting<readonly Cluste
   kind: 'comma list of ids, or JSON array of `{id, dir?}` or `{id, conf?, monHosts?, user?, keyring?, pool?, namespace?}`',
   doc,
   fallback,
-  read: (given) => readEntries(given, rule),
+  read: (input) => readEntries(input, rule),
 });

@@ -32,10 +32,10 @@ const booleanFields = ['root', 'operator'];
 function fieldFaults(entry: Readonly<Record<string, unknown>>, at: string): readonly string[] {
   const faults: string[] = [];
   for (const [name, rule] of Object.entries(textRules)) {
-    const given = entry[name];
-    if (given === undefined && !rule.required) continue;
-    if (given === undefined) faults.push(`${at} has no ${name}`);
-    else if (typeof given !== 'string' || !rule.pattern.test(given))
+    const input = entry[name];
+    if (input === undefined && !rule.required) continue;
+    if (input === undefined) faults.push(`${at} has no ${name}`);
+    else if (typeof input !== 'string' || !rule.pattern.test(input))
       faults.push(`${at}: ${name} must be ${rule.must}`);
   }
   for (const name of booleanFields) {

@@ -3,12 +3,12 @@ import { fault, type Read, value } from './setting.ts';
 
 interface Field {
   readonly ask: string;
-  isRight(given: unknown): boolean;
+  isRight(input: unknown): boolean;
 }
 
 export const matching = (pattern: RegExp, ask: string): Field => ({
   ask,
-  isRight: (given) => typeof given === 'string' && pattern.test(given),
+  isRight: (input) => typeof input === 'string' && pattern.test(input),
 });
 export const path = matching(/^./, 'a path');
 
@@ -26,8 +26,8 @@ export interface EntriesRule<Entry> {
 const idPattern = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const entriesMax = 256;
 
-export function readEntries<Entry>(given: string, rule: EntriesRule<Entry>): Read<readonly Entry[]> {
-  const entries = listed(given);
+export function readEntries<Entry>(input: string, rule: EntriesRule<Entry>): Read<readonly Entry[]> {
+  const entries = listed(input);
   if (entries === undefined) return fault('is neither a comma list of ids nor a JSON array of {"id": …}');
   if (entries.length === 0 || entries.length > entriesMax)
     return fault(`needs 1 to ${entriesMax} ${rule.what}`);
@@ -39,13 +39,13 @@ export function readEntries<Entry>(given: string, rule: EntriesRule<Entry>): Rea
 }
 
 /** Undefined for what is no list. */
-function listed(given: string): readonly unknown[] | undefined {
-  if (!given.startsWith('[')) {
-    const ids = given.split(',').map((id) => id.trim());
+function listed(input: string): readonly unknown[] | undefined {
+  if (!input.startsWith('[')) {
+    const ids = input.split(',').map((id) => id.trim());
     return ids.filter((id) => id !== '').map((id) => ({ id }));
   }
   try {
-    const parsed: unknown = JSON.parse(given);
+    const parsed: unknown = JSON.parse(input);
     return Array.isArray(parsed) ? parsed : undefined;
   } catch {
     return undefined;
@@ -61,10 +61,10 @@ function findFaults<Entry>(
   const { id, ...others } = entry as Record<string, unknown>;
   const faults = [...idFaults(id, earlier)];
   const known = new Map<string, Field>(Object.entries(fields));
-  for (const [name, given] of Object.entries(others)) {
+  for (const [name, input] of Object.entries(others)) {
     const field = known.get(name);
     if (field === undefined) faults.push(`has an unknown field "${name}"`);
-    else if (!field.isRight(given)) faults.push(`has a ${name} that is not ${field.ask}`);
+    else if (!field.isRight(input)) faults.push(`has a ${name} that is not ${field.ask}`);
   }
   const clash = together?.(others);
   return clash === undefined ? faults : [...faults, clash];

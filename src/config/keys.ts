@@ -72,8 +72,8 @@ const pkcs11Settings = {
   SVC_PKCS11_TOKENS: list({
     kind: 'comma list of token labels',
     doc: 'The tokens that hold the keys; a key is used in the first of them that is present and has it.',
-    item: (given) =>
-      /^[\x20-\x7e]{1,32}$/.test(given) ? value(given) : fault('is not a label of 1 to 32 ASCII characters'),
+    item: (input) =>
+      /^[\x20-\x7e]{1,32}$/.test(input) ? value(input) : fault('is not a label of 1 to 32 ASCII characters'),
   }),
   SVC_PKCS11_PIN_FILE: optional(filePath('A file with the user PIN of the tokens.')),
   SVC_PKCS11_SESSIONS: integer({
@@ -227,10 +227,10 @@ const aliasPattern = /^alias\/[A-Za-z0-9/_.-]{1,120}$/;
 const accountPattern = /^(?:\*|[A-Za-z0-9][A-Za-z0-9._@-]{0,127})$/;
 const accountsMax = 1_000;
 /** A list of account ids, or of `*` for every account. */
-export const isAccounts = (given: unknown): given is readonly string[] =>
-  Array.isArray(given) &&
-  given.length <= accountsMax &&
-  given.every((each) => typeof each === 'string' && accountPattern.test(each));
+export const isAccounts = (input: unknown): input is readonly string[] =>
+  Array.isArray(input) &&
+  input.length <= accountsMax &&
+  input.every((each) => typeof each === 'string' && accountPattern.test(each));
 
 const providedKeyPattern = /^[\x21-\x7e]{1,512}$/;
 
@@ -248,10 +248,10 @@ function keyAccounts(text: string): Read<ReadonlyMap<string, readonly string[]>>
 }
 
 /** An entry: the base64 of a key, or `{ "key": "<base64>", "accounts": ["<account>"] }`. */
-function parseEntry(given: unknown): { readonly key?: unknown; readonly accounts?: unknown } | undefined {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return { key: given };
-  const isKnown = Object.keys(given).every((name) => name === 'key' || name === 'accounts');
-  return isKnown ? given : undefined;
+function parseEntry(input: unknown): { readonly key?: unknown; readonly accounts?: unknown } | undefined {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) return { key: input };
+  const isKnown = Object.keys(input).every((name) => name === 'key' || name === 'accounts');
+  return isKnown ? input : undefined;
 }
 
 /** A JSON object: `{ "<id>": "<base64>" or { "key": "<base64>", "accounts": ["<account>"] }, "alias/<name>": "<id>" }`. */
@@ -263,13 +263,13 @@ export function hsmKeys(text: string): Read<HsmKeys> {
   const aliases = new Map<string, string>();
   const accounts = new Map<string, readonly string[]>();
   const faults: string[] = [];
-  for (const [name, given] of entries) {
+  for (const [name, input] of entries) {
     if (aliasPattern.test(name)) {
-      if (typeof given === 'string') aliases.set(name, given);
+      if (typeof input === 'string') aliases.set(name, input);
       else faults.push(`: "${name}" is not the id of a key`);
     } else if (!keyIdPattern.test(name)) faults.push(`: "${name.slice(0, 128)}" cannot be the id of a key`);
     else {
-      const entry = parseEntry(given);
+      const entry = parseEntry(input);
       const key = parseKey(entry?.key);
       if (entry === undefined) faults.push(`: "${name}" has a field that is neither "key" nor "accounts"`);
       else if (key === undefined) faults.push(`: "${name}" is not the base64 of ${cipherKeyBytes} bytes`);

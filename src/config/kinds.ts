@@ -101,7 +101,7 @@ export const text = ({ kind, doc, fallback, pattern, otherwise }: Text): Setting
   kind,
   doc,
   fallback,
-  read: (given) => (pattern?.test(given) === false ? fault(otherwise ?? `is not a ${kind}`) : value(given)),
+  read: (input) => (pattern?.test(input) === false ? fault(otherwise ?? `is not a ${kind}`) : value(input)),
 });
 
 /** Longest list that a setting takes. */
@@ -118,8 +118,8 @@ export const list = <T>({ kind, doc, item }: List<T>): Setting<readonly T[]> => 
   kind,
   doc,
   fallback: '',
-  read: (given) => {
-    const texts = given
+  read: (input) => {
+    const texts = input
       .split(',')
       .map((part) => part.trim())
       .filter((part) => part !== '');

@@ -9,9 +9,9 @@ import { isEndpoint } from './upstreams.ts';
 
 export const endpoint = (doc: string): Setting<string> => ({
   ...text({ kind: 'URL', doc }),
-  read: (given) =>
-    isEndpoint(given)
-      ? value(new URL(given).origin)
+  read: (input) =>
+    isEndpoint(input)
+      ? value(new URL(input).origin)
       : fault('is not an http or https address without a path, such as https://keys.example.com:8200'),
 });
 
@@ -22,8 +22,8 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-function readListen(given: string): Read<ListenAddress> {
-  const match = /^(?:\[([0-9a-fA-F:.%]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(given);
+function readListen(input: string): Read<ListenAddress> {
+  const match = /^(?:\[([0-9a-fA-F:.%]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(input);
   const port = Number(match?.[3]);
   if (match === null || port > 65_535)
     return fault('is not an address such as 127.0.0.1:9000, [::1]:9000 or :9000');
@@ -66,8 +66,8 @@ function addressBits(address: string): bigint | undefined {
 }
 
 /** `10.0.0.0/8`, `fd00::/8`, or a single address. */
-export function parseCidr(given: string): Cidr | undefined {
-  const [address = '', prefix, ...rest] = given.split('/');
+export function parseCidr(input: string): Cidr | undefined {
+  const [address = '', prefix, ...rest] = input.split('/');
   const base = addressBits(address);
   const width = address.includes(':') ? 128 : 32;
   if (base === undefined || rest.length > 0 || (prefix !== undefined && !/^\d{1,3}$/.test(prefix)))
@@ -76,7 +76,7 @@ export function parseCidr(given: string): Cidr | undefined {
   if (length > width) return undefined;
   const shift = BigInt(width - length);
   return {
-    text: given,
+    text: input,
     contains: (other) => {
       const bits = addressBits(other);
       return bits !== undefined && bits >> shift === base >> shift;
@@ -88,8 +88,8 @@ export const cidrs = (doc: string): Setting<readonly Cidr[]> =>
   list({
     kind: 'comma list of CIDRs',
     doc,
-    item: (given) => {
-      const parsed = parseCidr(given);
+    item: (input) => {
+      const parsed = parseCidr(input);
       return parsed === undefined ? fault('is not an address range such as 10.0.0.0/8') : value(parsed);
     },
   });
@@ -101,8 +101,8 @@ export const domains = (doc: string): Setting<readonly string[]> =>
   list({
     kind: 'comma list of domains',
     doc,
-    item: (given) => {
-      const name = given.toLowerCase();
+    item: (input) => {
+      const name = input.toLowerCase();
       return domainName.test(name) ? value(name) : fault('is not a domain name such as s3.example.com');
     },
   });
@@ -123,8 +123,8 @@ const servers = ({ doc, kind, pattern }: Servers): Setting<readonly string[]> =>
   kind: `comma-separated list of ${kind}`,
   doc,
   fallback: undefined,
-  read: (given) => {
-    const all = given.split(',').map((each) => each.trim());
+  read: (input) => {
+    const all = input.split(',').map((each) => each.trim());
     const wrong = all.find((each) => !pattern.test(each));
     return wrong === undefined ? value(all) : fault(`names "${wrong}", which is not ${kind}`);
   },

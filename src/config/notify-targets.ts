@@ -174,11 +174,11 @@ function combinationFaults(at: string, entry: Record<string, unknown>): readonly
   return faults;
 }
 
-function readTargets(given: string): Read<readonly NotifyTarget[]> {
-  if (given === '') return value([]);
+function readTargets(input: string): Read<readonly NotifyTarget[]> {
+  if (input === '') return value([]);
   let entries: unknown;
   try {
-    entries = JSON.parse(given);
+    entries = JSON.parse(input);
   } catch {
     entries = undefined;
   }

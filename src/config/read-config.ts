@@ -4,7 +4,7 @@ import { maskPasswords } from '../base/text/mask-secrets.ts';
 import { type Config, type Environment, type SettingName, settingNames, settings } from '../config.ts';
 import { checks } from './checks.ts';
 import { nearest } from './nearest.ts';
-import type { Given, Read, Setting } from './setting.ts';
+import type { Input, Read, Setting } from './setting.ts';
 
 export const toFlag = (name: SettingName): string =>
   `--${name.slice('SVC_'.length).toLowerCase().replaceAll('_', '-')}`;
@@ -30,7 +30,7 @@ const bareTexts = ['on', 'off', 'true', 'false'];
 
 export interface ParsedFlags {
   /** Texts by setting name; of a repeated flag the last one counts. */
-  readonly given: Partial<Readonly<Record<SettingName, string>>>;
+  readonly input: Partial<Readonly<Record<SettingName, string>>>;
   /** Flags of the command itself, such as `--json`, as they were given. */
   readonly own: readonly string[];
   readonly faults: readonly string[];
@@ -41,7 +41,7 @@ export interface ParsedFlags {
  * @param own flags of the command itself: without a value, or `--flag=` for `--flag=value`
  */
 export function parseFlags(args: readonly string[], own: readonly string[] = []): ParsedFlags {
-  const given: Partial<Record<SettingName, string>> = {};
+  const input: Partial<Record<SettingName, string>> = {};
   const seen: string[] = [];
   const faults: string[] = [];
   const left = [...args];
@@ -60,9 +60,9 @@ export function parseFlags(args: readonly string[], own: readonly string[] = [])
     }
     const text = inline ?? followingText(name, left);
     if (text === undefined) faults.push(`${flag} needs a value`);
-    else given[name] = text;
+    else input[name] = text;
   }
-  return { given, own: seen, faults };
+  return { input, own: seen, faults };
 }
 
 /** Takes the value after a flag; a switch needs none. */
@@ -128,8 +128,8 @@ function lookUp(name: string, setting: AnySetting, { env, flags }: { env: Texts;
   return { name, text: text.trim(), source };
 }
 
-function resolveDefault(setting: AnySetting, given: Given): string | undefined {
-  return setting.fallbackFrom?.read(given) ?? setting.fallback;
+function resolveDefault(setting: AnySetting, input: Input): string | undefined {
+  return setting.fallbackFrom?.read(input) ?? setting.fallback;
 }
 
 const sentence = (name: string, setting: AnySetting, text: string | undefined, reason: string): string => {
@@ -153,12 +153,12 @@ export function readSettings<Config>(
 ): Reading<Config> {
   const rows = Object.entries(table);
   const set = new Map(rows.map(([name, setting]) => [name, lookUp(name, setting, { env, flags })]));
-  const given: Given = (name) => set.get(name)?.text;
+  const input: Input = (name) => set.get(name)?.text;
   const values: Record<string, unknown> = {};
   const faults: string[] = [];
   const warnings = [...unknownNames({ ...env, ...flags }, Object.keys(table))];
   const found = rows.map(([name, setting]) => {
-    const { source, text = resolveDefault(setting, given) } = set.get(name) ?? { source: 'default' };
+    const { source, text = resolveDefault(setting, input) } = set.get(name) ?? { source: 'default' };
     const result: Read<unknown> = text === undefined ? { value: undefined } : setting.read(text);
     if ('faults' in result) faults.push(...result.faults.map((why) => sentence(name, setting, text, why)));
     else {
@@ -192,7 +192,7 @@ export function readConfig(env: Environment, flags: Environment = {}): Reading<C
 /** The settings of a configuration as they were given; empty for one that was not read from texts. */
 export const textsOfConfig = (config: Config): readonly Found[] => textsOf.get(config) ?? [];
 
-interface ShownSetting {
+interface DescribedSetting {
   readonly name: string;
   readonly value: string | null;
   readonly default: string | null;
@@ -201,10 +201,10 @@ interface ShownSetting {
 }
 
 /** A setting as operators may see it: secrets are masked. */
-export function showSetting({ name, text, source }: Found): ShownSetting {
+export function showSetting({ name, text, source }: Found): DescribedSetting {
   const setting: Setting<unknown> = settings[name as SettingName];
-  const shown = text && maskPasswords(text, masked);
-  const value = setting.secret === true && text !== undefined ? masked : shown;
+  const visible = text && maskPasswords(text, masked);
+  const value = setting.secret === true && text !== undefined ? masked : visible;
   return {
     name,
     value: value ?? null,

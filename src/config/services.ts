@@ -86,9 +86,9 @@ export const tracingSettings = {
       fallback: '0.01',
       doc: 'The share of requests whose spans are exported. A request with a `traceparent` header is sampled if its caller sampled it, at most 100 in a second.',
     }),
-    read: (given: string) =>
-      /^(?:0?\.\d{1,9}|[01](?:\.0{1,9})?)$/.test(given)
-        ? value(Number(given))
+    read: (input: string) =>
+      /^(?:0?\.\d{1,9}|[01](?:\.0{1,9})?)$/.test(input)
+        ? value(Number(input))
         : fault('is not a share from 0 to 1, such as 0.01'),
   }),
   SVC_OTLP_ENDPOINT: onlyServer(
@@ -97,9 +97,9 @@ export const tracingSettings = {
         kind: 'URL',
         doc: 'The OpenTelemetry collector that takes spans by OTLP over HTTP, such as http://127.0.0.1:4318; `/v1/traces` is added to an address without a path. Unset: spans are not exported.',
       }),
-      read: (given: string) =>
-        isHttpUrl(given)
-          ? value(given)
+      read: (input: string) =>
+        isHttpUrl(input)
+          ? value(input)
           : fault('is not an http or https URL without user, query and fragment'),
     }),
   ),
@@ -144,8 +144,8 @@ function isHttpUrl(text: string): boolean {
 const form = /^https?:\/\/[^/?#@\s]+$/i;
 
 /** As browsers write it: lower case, without the default port. */
-function readOrigin(given: string): Read<string> {
-  const origin = form.test(given) && URL.canParse(given) ? new URL(given).origin : undefined;
+function readOrigin(input: string): Read<string> {
+  const origin = form.test(input) && URL.canParse(input) ? new URL(input).origin : undefined;
   return origin === undefined ? fault('is not an origin such as https://s3.example.com') : value(origin);
 }
 

@@ -7,7 +7,7 @@ export type Read<T> =
   | { readonly faults: readonly string[] };
 
 /** The text of another setting; undefined when it is not set. */
-export type Given = (name: string) => string | undefined;
+export type Input = (name: string) => string | undefined;
 
 export interface Setting<T> {
   /** The kind of value, for the reference page. */
@@ -16,7 +16,7 @@ export interface Setting<T> {
   /** The text that is used when nothing is set; undefined leaves the setting unset. */
   readonly fallback: string | undefined;
   /** For a default that depends on other settings: overrides `fallback` when it returns a text. */
-  readonly fallbackFrom?: { readonly doc: string; readonly read: (given: Given) => string | undefined };
+  readonly fallbackFrom?: { readonly doc: string; readonly read: (input: Input) => string | undefined };
   readonly range?: string;
   readonly outside?: 'refused' | 'clamped';
   readonly secret?: true;

@@ -28,9 +28,9 @@ export interface ResolvedUpstream
   readonly caFile: string | undefined;
 }
 
-export const isEndpoint = (given: string): boolean => {
-  if (!URL.canParse(given)) return false;
-  const { protocol, pathname, search, hash, username } = new URL(given);
+export const isEndpoint = (input: string): boolean => {
+  if (!URL.canParse(input)) return false;
+  const { protocol, pathname, search, hash, username } = new URL(input);
   return /^https?:$/.test(protocol) && pathname === '/' && search + hash + username === '';
 };
 export const regionPattern = /^[\w-]{1,64}$/;
@@ -41,7 +41,7 @@ const rule: EntriesRule<UpstreamSetting> = {
   fields: {
     endpoint: {
       ask: 'an http or https address without a path',
-      isRight: (given) => typeof given === 'string' && isEndpoint(given),
+      isRight: (input) => typeof input === 'string' && isEndpoint(input),
     },
     region: matching(regionPattern, 'the name of a region'),
     bucket: matching(/^[A-Za-z0-9][\w.-]{1,254}$/, 'the name of a bucket'),
@@ -51,7 +51,7 @@ const rule: EntriesRule<UpstreamSetting> = {
     style: matching(/^(path|virtual-host)$/, '"path" or "virtual-host"'),
     prefix: matching(/^[\w./-]{0,200}$/, 'at most 200 letters, digits, ".", "_", "-" and "/"'),
     caFile: path,
-    insecure: { ask: 'true or false', isRight: (given) => typeof given === 'boolean' },
+    insecure: { ask: 'true or false', isRight: (input) => typeof input === 'boolean' },
   },
   together: ({ secretKey, secretKeyFile }) =>
     secretKey !== undefined && secretKeyFile !== undefined
@@ -63,7 +63,7 @@ export const upstreams = (doc: string): Setting<readonly UpstreamSetting[]> => (
   kind: `comma list of buckets, or JSON array of \`{id, ${Object.keys(rule.fields).join('?, ')}?}\``,
   doc,
   fallback: '',
-  read: (given) => (given === '' ? value([]) : readEntries(given, rule)),
+  read: (input) => (input === '' ? value([]) : readEntries(input, rule)),
 });
 
 /** The settings that say it for all. */

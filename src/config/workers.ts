@@ -122,8 +122,8 @@ export type ControlledWorker = (typeof controlledWorkers)[number];
 
 const accepted: readonly string[] = [...workerNames, 'all', 'gateway'];
 
-function readWorkers(given: string): Read<readonly WorkerName[]> {
-  const named = given
+function readWorkers(input: string): Read<readonly WorkerName[]> {
+  const named = input
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '');
@@ -152,10 +152,10 @@ export const processes = (fallback: string, doc: string): Setting<number | 'auto
   fallback,
   range: `[1, ${processesMax}]`,
   outside: 'refused',
-  read: (given) => {
-    if (given === 'auto') return value('auto' as const);
-    if (!/^\d{1,6}$/.test(given)) return fault('is not a whole number or auto');
-    const count = Number(given);
+  read: (input) => {
+    if (input === 'auto') return value('auto' as const);
+    if (!/^\d{1,6}$/.test(input)) return fault('is not a whole number or auto');
+    const count = Number(input);
     return count >= 1 && count <= processesMax ? value(count) : fault(`is outside [1, ${processesMax}]`);
   },
 });

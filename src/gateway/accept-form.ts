@@ -6,7 +6,7 @@ import { authenticateForm, checkPostPolicy, type LengthRange, parsePostPolicy } 
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
-import { amz, type Dialect, shownDialect } from '../protocol/dialect.ts';
+import { amz, type Dialect, replyDialect } from '../protocol/dialect.ts';
 import { nameFile, parseBoundary, readForm } from '../protocol/form-data.ts';
 import { readXml } from '../protocol/formats/codec.ts';
 import { headerText } from '../protocol/formats/header-text.ts';
@@ -47,7 +47,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   const author = await authenticateForm(authentication, fields, {
     findSecrets: bucketKey?.findSecrets,
   });
-  const dialect = author?.dialect ?? shownDialect(fields.keys());
+  const dialect = author?.dialect ?? replyDialect(fields.keys());
   let lengths: LengthRange | undefined;
   if (author !== undefined) {
     const policy = parsePostPolicy(author.policy);
@@ -88,7 +88,7 @@ function readKey(fields: ReadonlyMap<string, string>): string {
 }
 
 /** Headers of the form's own request that are facts about it and describe no object. */
-const kept = ['host', 'user-agent', 'referer', 'origin'];
+const retained = ['host', 'user-agent', 'referer', 'origin'];
 /** Fields that replace the header of the same name. */
 const described = new Set([
   'cache-control',
@@ -105,7 +105,7 @@ function readFormHeaders(
   fields: ReadonlyMap<string, string>,
   dialect: Dialect | undefined,
 ): WireHeaders {
-  const flat = kept.flatMap((name) => headers.all(name).flatMap((value) => [name, value]));
+  const flat = retained.flatMap((name) => headers.all(name).flatMap((value) => [name, value]));
   const prefix = (dialect ?? amz).headerPrefix;
   for (const [name, value] of fields) {
     const header = toHeaderName(name, prefix);
@@ -118,7 +118,7 @@ function readFormHeaders(
 function toHeaderName(name: string, prefix: string): string | undefined {
   if (name === 'acl' || name === 'tagging') return prefix + name;
   if (described.has(name)) return name;
-  return shownDialect([name]) === undefined ? undefined : name;
+  return replyDialect([name]) === undefined ? undefined : name;
 }
 
 /** Forms contain tags as XML, all other requests as a query. */

@@ -76,7 +76,7 @@ export async function findApplicationSession(
 /** The answers of the hook to one request; each permission is asked once. */
 function openAnswers(authorize: Authorize, request: Identified, operation: string) {
   const { wire, signal } = request;
-  const shown: ApplicationRequest = {
+  const described: ApplicationRequest = {
     method: wire.method,
     target: request.incoming.wire.target,
     headers: toHeaders(request.incoming.wire),
@@ -95,7 +95,7 @@ function openAnswers(authorize: Authorize, request: Identified, operation: strin
       remote: wire.remote === '' ? undefined : wire.remote,
       ...(prefix === undefined || prefix === '' || key !== '' ? {} : { prefix }),
     };
-    const answer = ask(authorize, shown, facts);
+    const answer = ask(authorize, described, facts);
     answers.set(place, answer);
     return answer;
   };
@@ -124,9 +124,9 @@ const isAnswer = (answer: unknown): boolean =>
       ('owner' in answer && typeof answer.owner === 'string')));
 
 function toHeaders({ headers }: Wire): Headers {
-  const shown = new Headers();
-  for (const name of headers.names()) for (const value of headers.all(name)) shown.append(name, value);
-  return shown;
+  const described = new Headers();
+  for (const name of headers.names()) for (const value of headers.all(name)) described.append(name, value);
+  return described;
 }
 
 /** @throws AccountProblem where the account is suspended, Error where there is none */

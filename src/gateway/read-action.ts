@@ -37,7 +37,8 @@ async function readForm(ctx: Ctx, request: Identified): Promise<Parameters> {
   const { wire, query, payload, incoming } = request;
   const hasBody = incoming.body !== undefined;
   const body =
-    (await readBody(ctx, request, { hasBody, row: { bodyMax: formBytesMax }, held: request })) ?? emptyBody;
+    (await readBody(ctx, request, { hasBody, row: { bodyMax: formBytesMax }, countedIn: request })) ??
+    emptyBody;
   if (body.length > 0 && !isForm(wire))
     throw fail('InvalidRequest', 'The parameters of an action come in the URL, or as a form in the body.');
   if (body.length > 0 && payload.sha256 === undefined)
@@ -76,7 +77,7 @@ async function readControl(
   { operation, parameters }: ControlAsked,
 ): Promise<Parameters> {
   const hasBody = request.incoming.body !== undefined;
-  const body = (await readBody(ctx, request, { hasBody, row: {}, held: request })) ?? emptyBody;
+  const body = (await readBody(ctx, request, { hasBody, row: {}, countedIn: request })) ?? emptyBody;
   const read = readers[operation];
   if (read === undefined) return parameters;
   return new Map([...parameters, ...read(body)]);

@@ -134,8 +134,8 @@ export class Recording implements AuditRecorder {
     const isRefused = code !== undefined && !this.#isWritten;
     // A refused change was not made; one that failed with 5xx may have been.
     const { changes, ...others } = this.#entry;
-    const shown = changes === undefined || (isRefused && status < 500) ? others : this.#entry;
-    const entry = { ...shown, status, ...(code === undefined ? {} : { error: code }) };
+    const visible = changes === undefined || (isRefused && status < 500) ? others : this.#entry;
+    const entry = { ...visible, status, ...(code === undefined ? {} : { error: code }) };
     if (isRefused && !this.#ctx.caches.of(RefusedCallers).admit(this.#ctx, entry)) return;
     try {
       await this.#ctx.metadata.apply([this.#row(entry)]);

@@ -43,18 +43,18 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (needsBody) await assertMayAskFresh(ctx, request);
   if (!needsBody) {
     await authorizeFresh(ctx, request);
-    if (row.adds) assertRoom(ctx);
+    if (row.adds) assertSpace(ctx);
   }
   const hasBody = incoming.body !== undefined;
   if (hasBody && !row.streams) ctx.trace?.stage('body');
   if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
   // The body of an action has been read, because its parameters are in it.
-  const reading = isAction ? undefined : readBody(ctx, request, { hasBody, row, held: request });
+  const reading = isAction ? undefined : readBody(ctx, request, { hasBody, row, countedIn: request });
   const complete = establish(request, { body: reading === undefined ? emptyBody : await reading });
   // Policies and the caller's key may have changed while the body arrived: judge by their present state.
   if (reading !== undefined) await renew(ctx, complete);
   if (reading !== undefined || needsBody) await authorizeRequest(ctx, complete);
-  if (needsBody && row.adds) assertRoom(ctx);
+  if (needsBody && row.adds) assertSpace(ctx);
   const limiting = limitBucket(ctx, complete);
   if (limiting !== undefined) await limiting;
   if (row.streams && hasBody) {
@@ -105,8 +105,8 @@ function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Rea
 }
 
 /** Refuses a write on a full disk. It runs after authorization, so that strangers learn nothing about the disk. */
-function assertRoom({ room }: Pick<Context, 'room'>): void {
-  const warning = room?.warning();
+function assertSpace({ diskSpace: space }: Pick<Context, 'diskSpace'>): void {
+  const warning = space?.warning();
   if (warning !== undefined) throw new StorageFull(warning);
 }
 

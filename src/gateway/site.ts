@@ -137,8 +137,8 @@ async function isThere(ctx: Context, request: Identified, visit: Visit): Promise
 
 /** The request without what narrows down its own page: another one is read in its place. */
 function unconditional(wire: Wire): Wire {
-  const kept = [...wire.headers.names()].filter((name) => name !== 'range' && !name.startsWith('if-'));
-  const flat = kept.flatMap((name) => wire.headers.all(name).flatMap((value) => [name, value]));
+  const retained = [...wire.headers.names()].filter((name) => name !== 'range' && !name.startsWith('if-'));
+  const flat = retained.flatMap((name) => wire.headers.all(name).flatMap((value) => [name, value]));
   return { ...wire, headers: new WireHeaders(flat) };
 }
 

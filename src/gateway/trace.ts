@@ -48,7 +48,7 @@ function describeRequest(request: RequestContext): Attributes {
   const scheme = secure ? 'https' : 'http';
   const isKnown = methods.has(method);
   const uploadId = query?.get('uploadId');
-  const given = {
+  const input = {
     'http.request.method': isKnown ? method : '_OTHER',
     'http.request.method_original': isKnown ? undefined : method,
     'url.path': path,
@@ -64,9 +64,9 @@ function describeRequest(request: RequestContext): Attributes {
     // The convention has it for uploads alone.
     'aws.s3.part_number': uploadId === undefined ? undefined : readPartNumber(query?.get('partNumber')),
   };
-  const isGiven = (each: [string, string | number | undefined]): each is [string, string | number] =>
+  const isPresent = (each: [string, string | number | undefined]): each is [string, string | number] =>
     each[1] !== undefined && each[1] !== '';
-  return Object.fromEntries(Object.entries(given).filter(isGiven));
+  return Object.fromEntries(Object.entries(input).filter(isPresent));
 }
 
 /** Undefined for a text that is no part number: the request is refused for it. */

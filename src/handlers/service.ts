@@ -68,10 +68,10 @@ export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, que
 export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, request) => {
   const { max, before, entries } = await operatorsPage(ctx, request, 'audit', request.query.get('bucket'));
   const now = ctx.clock.now();
-  const kept = now - ctx.config.SVC_AUDIT_RETENTION;
+  const retainedFrom = now - ctx.config.SVC_AUDIT_RETENTION;
   const { rows, next } = await readAudit(ctx.metadata, {
     // No record is older than the retention or newer than now, so a wide range costs no further reads.
-    start: Math.max(readMoment(request, 'start') ?? kept, kept),
+    start: Math.max(readMoment(request, 'start') ?? retainedFrom, retainedFrom),
     end: Math.min(readMoment(request, 'end') ?? now, now),
     before: before && { time: before.at, id: before.id },
     max,
@@ -124,9 +124,9 @@ export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (
   // The cast: each queue has one type of task.
   const letters = rows.map((row) => ({ ...row, ...(row.task as DeadLetter) }));
   const about = letters.map((row) => ({ ...row, target: row.sink, bucket: readSubject(row.message).bucket }));
-  const shown = await visible(entries, 'rows', about);
+  const displayed = await visible(entries, 'rows', about);
   return xmlReply(deadLettersResult, 'NotifyDeadLetters', {
-    Entries: shown.map(({ due, id, requestId, attempts, sink, message, error, since }) => {
+    Entries: displayed.map(({ due, id, requestId, attempts, sink, message, error, since }) => {
       return {
         Time: new Date(due).toISOString(),
         Since: new Date(since).toISOString(),

@@ -219,12 +219,12 @@ export const findAccessKeyUse = async (metadata: Pick<Metadata, 'get'>, accessKe
   (await metadata.get(useAt(accessKey), {}))?.row;
 
 /** A use expires after the period for which the public API keeps one. The expiry also removes uses of deleted keys. */
-const useKeptMs = 400 * 24 * 60 * 60 * 1000;
+const useCacheMs = 400 * 24 * 60 * 60 * 1000;
 
 export const accessKeyUse = (use: AccessKeyUseRow): SideChange => ({
   at: useAt(use.accessKey),
   put: use,
-  expiresAt: use.at + useKeptMs,
+  expiresAt: use.at + useCacheMs,
 });
 
 const accountsAt: At<typeof accounts> = { table: accounts, in: { slot: 0 } };

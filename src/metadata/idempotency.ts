@@ -54,7 +54,7 @@ export async function countKeys(metadata: Pick<MetadataStore, 'scan'>, account: 
   return keys;
 }
 
-export interface KeptAnswer {
+export interface StoredAnswer {
   readonly row: IdempotencyRow;
   readonly account: string;
 }
@@ -62,7 +62,7 @@ export interface KeptAnswer {
 /** Undefined where another request has changed the row. */
 export async function putAnswer(
   metadata: Pick<MetadataStore, 'commit'>,
-  { row, account }: KeptAnswer,
+  { row, account }: StoredAnswer,
   { expect, expiresAt }: { readonly expect: Revision | 'absent'; readonly expiresAt: number },
 ): Promise<Revision | undefined> {
   const counted = { at: keysAt(account), put: { account, id: row.id }, expiresAt };
@@ -73,7 +73,7 @@ export async function putAnswer(
 
 export const removeAnswer = (
   metadata: Pick<MetadataStore, 'commit'>,
-  { row: { id }, account }: KeptAnswer,
+  { row: { id }, account }: StoredAnswer,
   expect: Revision,
 ): Promise<unknown> =>
   metadata.commit(at(id), [{ remove: {}, expect }], { then: [{ at: keysAt(account), remove: { id } }] });

@@ -28,7 +28,7 @@ const copyKind: TaskKind<Installation> = { kind: 'copy-of-installation' };
 
 type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'replaceDamaged'>;
 
-export interface KeptInstallation {
+export interface StoredInstallation {
   readonly state: Installation;
   /** Absent where only the copy can be read; `putInstallation` then writes the row again. */
   readonly revision: Revision | undefined;
@@ -38,7 +38,7 @@ export interface KeptInstallation {
 /** @throws MetadataDamaged where neither the row nor its copy can be read */
 export async function findInstallation(
   metadata: Pick<MetadataStore, 'get'>,
-): Promise<KeptInstallation | undefined> {
+): Promise<StoredInstallation | undefined> {
   const damage = await findTask(metadata, kind, '').catch(damageOnly);
   if (damage !== undefined && !(damage instanceof MetadataDamaged)) return damage;
   const copy = await findTask(metadata, copyKind, '').catch(damageOnly);
@@ -57,7 +57,7 @@ function damageOnly(cause: unknown): MetadataDamaged {
 export async function putInstallation(
   metadata: Metadata,
   state: Installation,
-  former: Pick<KeptInstallation, 'revision' | 'damage'> | undefined,
+  former: Pick<StoredInstallation, 'revision' | 'damage'> | undefined,
 ): Promise<boolean> {
   const row = { kind: kind.kind, name: '', state };
   const at = { table: tasks, in: { kind: kind.kind } };
@@ -89,7 +89,7 @@ export interface FoundCluster {
 }
 
 export interface FoundWorld {
-  readonly kept: Installation | undefined;
+  readonly stored: Installation | undefined;
   /** Rows of clusters; not empty once a gateway has served. */
   readonly rows: readonly ClusterRow[];
   readonly clusters: readonly FoundCluster[];
@@ -108,14 +108,14 @@ export type InstallationMode = 'start' | 'init' | 'adopt' | 'inspect';
 
 /** The reason to refuse the start; undefined when metadata, chunks and keys belong together. */
 export function explainRefusal(world: FoundWorld, mode: InstallationMode): string | undefined {
-  const { kept } = world;
-  if (kept === undefined) return mode === 'start' ? lostMetadata(world) : undefined;
-  if (kept.format > formatVersion)
-    return `the installation ${kept.id} is of format ${kept.format}, and this version knows formats up to ${formatVersion}: use the version that wrote it, or a later one`;
-  const wrong = wrongKey(world, kept);
+  const { stored } = world;
+  if (stored === undefined) return mode === 'start' ? lostMetadata(world) : undefined;
+  if (stored.format > formatVersion)
+    return `the installation ${stored.id} is of format ${stored.format}, and this version knows formats up to ${formatVersion}: use the version that wrote it, or a later one`;
+  const wrong = wrongKey(world, stored);
   if (wrong !== undefined) return wrong;
-  if (kept.isMarking) return takenMeanwhile(world, kept, mode);
-  return world.clusters.map((cluster) => wrongCluster(world, kept, cluster)).find(Boolean);
+  if (stored.isMarking) return takenMeanwhile(world, stored, mode);
+  return world.clusters.map((cluster) => wrongCluster(world, stored, cluster)).find(Boolean);
 }
 
 const cures =
@@ -152,17 +152,17 @@ function wrongKey({ keys, keyFile }: FoundWorld, { id, key }: Installation): str
 
 function wrongCluster(
   { rows }: FoundWorld,
-  kept: Installation,
+  stored: Installation,
   { id, markedAs, directory, mark }: FoundCluster,
 ): string | undefined {
   if (mark !== undefined)
-    return mark === kept.id
+    return mark === stored.id
       ? undefined
-      : `the chunks of cluster ${id} in ${directory} belong to installation ${mark}, and the metadata to installation ${kept.id}: set SVC_DATA_DIR, SVC_POOL_CLUSTERS and the metadata settings to those of one installation`;
+      : `the chunks of cluster ${id} in ${directory} belong to installation ${mark}, and the metadata to installation ${stored.id}: set SVC_DATA_DIR, SVC_POOL_CLUSTERS and the metadata settings to those of one installation`;
   const row = rows.find((each) => each.id === id);
   // The cluster was emptied and removed from the settings before, so its present content is new.
   if (row?.state === 'removed') return undefined;
-  if (kept.clusters.includes(markedAs))
-    return `the chunks of cluster ${id} are not in ${directory}: there is no file installation.json of installation ${kept.id}; mount or restore the directory, or correct the settings`;
+  if (stored.clusters.includes(markedAs))
+    return `the chunks of cluster ${id} are not in ${directory}: there is no file installation.json of installation ${stored.id}; mount or restore the directory, or correct the settings`;
   return undefined;
 }

@@ -53,7 +53,7 @@ export interface ChunkMemory {
    * and other writes need memory.
    * @param spill returns whether bytes are being written out first; `release` reports when they are stored
    */
-  spillBy(heldBytes: number, spill: () => boolean): void;
+  spillBy(bufferedBytes: number, spill: () => boolean): void;
   /** Reports that the store holds no more than `heldBytes`, for all readers together. */
   release(): void;
 }
@@ -75,7 +75,7 @@ export interface ChunkStore {
   /**
    * The memory of a chunk until it is stored, or until the store calls `memory.release`; small where absent.
    */
-  readonly heldBytesMax?: number;
+  readonly bufferedBytesMax?: number;
   /**
    * A source's array need be valid only until the array after the next is requested; once the source has ended, the store may read the
    * last one only before it awaits anything.
@@ -131,7 +131,7 @@ export class StorageFull extends Error {}
 export class StorageReadOnly extends Error {}
 
 /** The free space of a component. */
-export interface RoomState {
+export interface DiskState {
   /** `metadata`, or `data:<cluster>`. */
   readonly component: string;
   readonly freeBytes: number;
@@ -141,9 +141,9 @@ export interface RoomState {
   readonly warning?: string;
 }
 
-export interface StorageRoom {
+export interface StorageSpace {
   /** Every component whose disk this process can measure; none for stores on other machines. */
-  states(): readonly RoomState[];
+  states(): readonly DiskState[];
   /** The reason why nothing more can be stored, when metadata or every data cluster has a complaint. */
   warning(): string | undefined;
 }

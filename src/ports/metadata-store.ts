@@ -33,7 +33,7 @@ export interface Table<Row extends object, Partition extends string, Sort extend
    * For a plain table: only the process that created a row writes it. A backend that keeps everything in memory keeps at least this many of
    * the latest rows; the others keep all.
    */
-  readonly log?: { readonly keptInMemory: number };
+  readonly log?: { readonly linesInMemory: number };
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the bound of a generic, never a value.

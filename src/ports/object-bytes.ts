@@ -123,7 +123,7 @@ export interface ClusterHealth extends ClusterStatus {
 export const unreachable = 'unreachable';
 
 /** An upload by the names of the store that holds its parts. */
-export interface HeldUpload {
+export interface ForwardedUpload {
   readonly cluster: string;
   readonly bucket: string;
   readonly key: string;
@@ -131,15 +131,15 @@ export interface HeldUpload {
 }
 
 /** A part that such a store holds. */
-export interface HeldPart {
+export interface ForwardedPart {
   readonly part: number;
   readonly size: number;
   /** The receipt that the store requires at the completion; it identifies this content of the part. */
   readonly receipt: string;
 }
 
-interface HeldPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed' | 'signal' | 'cause'> {
-  readonly upload: HeldUpload;
+interface ForwardedPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed' | 'signal' | 'cause'> {
+  readonly upload: ForwardedUpload;
   readonly part: number;
 }
 
@@ -149,16 +149,16 @@ interface HeldPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed
  */
 export interface UploadBytes {
   /** Opens an upload that is to become the extent `id`. */
-  begin(options: Pick<WriteOptions, 'cluster' | 'id' | 'owner' | 'cause'>): Promise<HeldUpload>;
+  begin(options: Pick<WriteOptions, 'cluster' | 'id' | 'owner' | 'cause'>): Promise<ForwardedUpload>;
   /** Stores a part; the same number again replaces it. A source that throws replaces nothing. @throws UploadGone */
-  writePart(source: AsyncIterable<Uint8Array>, options: HeldPartWrite): Promise<HeldPart>;
+  writePart(source: AsyncIterable<Uint8Array>, options: ForwardedPartWrite): Promise<ForwardedPart>;
   /**
    * Assembles the extent from these parts; durable on return, and idempotent for the same parts.
    * @throws PartsChanged, UploadGone
    */
-  complete(upload: HeldUpload, parts: readonly HeldPart[], cause?: Cause): Promise<void>;
+  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], cause?: Cause): Promise<void>;
   /** Removes the parts and the extent, as far as there are any. Idempotent. */
-  discard(upload: HeldUpload, cause?: Cause): Promise<void>;
+  discard(upload: ForwardedUpload, cause?: Cause): Promise<void>;
 }
 
 export interface StoredMark {
@@ -181,7 +181,7 @@ export interface MarkedPlace {
 }
 
 /** An object in a store that the gateway did not write. */
-export interface ForeignObject {
+export interface UnmanagedObject {
   readonly key: string;
   readonly size: number;
   /** Without quotes. */
@@ -190,8 +190,8 @@ export interface ForeignObject {
   readonly modified: number;
 }
 
-export interface ForeignPage {
-  readonly objects: readonly ForeignObject[];
+export interface UnmanagedPage {
+  readonly objects: readonly UnmanagedObject[];
   /** Keys of this page that are left out, because the gateway stores its own objects there, or because they cannot be read. */
   readonly skipped: number;
   /** The last key of the page; the next page starts after it. Undefined: this is the last page. */
@@ -199,23 +199,23 @@ export interface ForeignPage {
 }
 
 /** What the store reports about one foreign object. */
-export interface ForeignDetails extends ForeignObject {
+export interface UnmanagedDetails extends UnmanagedObject {
   /** By their names in lower case. */
   readonly system: Readonly<Record<string, string>>;
   readonly user: Readonly<Record<string, string>>;
 }
 
 /** Objects that clients put into a store themselves. */
-export interface ForeignObjects {
+export interface UnmanagedObjects {
   /** The reason why objects cannot be imported from a cluster; undefined when they can. */
   refusal(cluster: string): string | undefined;
   /** Objects after a key, in the byte order of their keys. */
   list(
     cluster: string,
     page: { readonly after: string; readonly max: number; readonly signal: AbortSignal },
-  ): Promise<ForeignPage>;
+  ): Promise<UnmanagedPage>;
   /** Undefined for an object that does not exist, that a gateway stored, or that its HEAD does not describe. */
-  describe(cluster: string, key: string, signal: AbortSignal): Promise<ForeignDetails | undefined>;
+  describe(cluster: string, key: string, signal: AbortSignal): Promise<UnmanagedDetails | undefined>;
 }
 
 /** Removed bytes that can still be read, because their space has not been reclaimed. */
@@ -234,7 +234,7 @@ export interface ObjectBytes {
   /** Absent: the store has no installation mark. */
   readonly marks?: readonly MarkedPlace[] | undefined;
   /** Absent: nothing but the gateway puts objects into the store. */
-  readonly foreign?: ForeignObjects | undefined;
+  readonly foreign?: UnmanagedObjects | undefined;
   /**
    * Whether the store itself compares a content of this size with the digests that its sender `claimed`, and confirms its MD5: then no
    * other component has to hash it. Absent: never.

@@ -1,6 +1,6 @@
 /** The logs, counters and durations of the service, through one port. */
 import type { Awaitable } from '../base/awaitable.ts';
-import type { RoomState } from './chunk-store.ts';
+import type { DiskState } from './chunk-store.ts';
 import type { KeyFailureReason } from './key-provider.ts';
 
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
@@ -169,7 +169,7 @@ export interface Telemetry {
   /** An access log object with so many lines was written. */
   accessLogDelivered(lines: number): void;
   /** A target bucket did not take the lines of a log in this pass. */
-  accessLogKept(why: string): void;
+  accessLogRetained(why: string): void;
   /** So many events were delivered to a target. */
   eventsDelivered(target: string, events: number): void;
   /** A target refused an event for good (`refused`) or for now (`failed`), or took none (`unavailable`). */
@@ -180,13 +180,13 @@ export interface Telemetry {
     refused: readonly { readonly target: string; readonly objects: number }[],
   ): void;
   /** An event became a dead letter. */
-  eventGivenUp(target: string): void;
+  eventDeadLettered(target: string): void;
   /** A version arrived at a destination, so long after its task was queued. */
   replicated(destination: string, sent: { readonly bytes: number; readonly lagSeconds: number }): void;
   /** An attempt failed, and follows again. */
   replicationFailed(destination: string, why: string): void;
   /** A version was given up. */
-  replicationGivenUp(destination: string, why: string): void;
+  replicationAbandoned(destination: string, why: string): void;
   /** The peers that replication may send to. */
   peersKnown(peers: readonly string[]): void;
   /** What waits for replication; none where this process does not lead the replicator. */
@@ -208,7 +208,7 @@ export interface Telemetry {
   /** The drift of the byte counters that a walk last found, by bucket; replaces the former values. */
   usageDrifts(drifts: ReadonlyMap<string, number>): void;
   /** The free space of a component's disk. */
-  diskRoom(state: RoomState): void;
+  diskSpace(state: DiskState): void;
   /** What became of spans: the collector took them, they did not fit into the queue (`full`), or it did not take them (`refused`). */
   spans(outcome: 'exported' | 'full' | 'refused', spans: number): void;
   /** The text of `/metrics`, in the Prometheus exposition format or in OpenMetrics. */
@@ -245,14 +245,14 @@ export const silentTelemetry: Telemetry = {
   eventBacklogs: () => {},
   queueDropped: () => {},
   accessLogDelivered: () => {},
-  accessLogKept: () => {},
+  accessLogRetained: () => {},
   eventsDelivered: () => {},
   eventFailed: () => {},
   deliveriesRefused: () => {},
-  eventGivenUp: () => {},
+  eventDeadLettered: () => {},
   replicated: () => {},
   replicationFailed: () => {},
-  replicationGivenUp: () => {},
+  replicationAbandoned: () => {},
   peersKnown: () => {},
   replicationWaits: () => {},
   inventoryEnded: () => {},
@@ -263,7 +263,7 @@ export const silentTelemetry: Telemetry = {
   bucketClasses: () => {},
   quotaUse: () => {},
   usageDrifts: () => {},
-  diskRoom: () => {},
+  diskSpace: () => {},
   spans: () => {},
   metrics: async () => '',
 };

@@ -79,12 +79,12 @@ export interface SpanDocument {
 }
 
 /** Why a trace is kept. */
-export type Kept = 'failed' | 'refused' | 'slow' | 'sample' | 'running';
+export type TraceRetention = 'failed' | 'refused' | 'slow' | 'sample' | 'running';
 
 export interface TraceSummary {
   readonly requestId: string;
   readonly traceId: string;
-  readonly kept: Kept;
+  readonly kept: TraceRetention;
   readonly operation: string;
   readonly bucket: string;
   readonly key: string;

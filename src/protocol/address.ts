@@ -122,8 +122,8 @@ export function controlAt({ method, headers }: Wire, path: string, query: Query)
     throw fail('NotImplemented', `${method} ${prefix}${noun} is not an operation on access points.`);
   const parameters = new Map([['AccountId', account]]);
   if (name !== undefined) parameters.set('Name', percentDecode(name));
-  for (const [given, meant] of Object.entries(listParameters)) {
-    const value = operation === 'ListAccessPoints' ? query.get(given) : undefined;
+  for (const [input, meant] of Object.entries(listParameters)) {
+    const value = operation === 'ListAccessPoints' ? query.get(input) : undefined;
     if (value !== undefined && value !== '') parameters.set(meant, value);
   }
   return { operation, parameters };

@@ -25,11 +25,11 @@ const partMax = 1_024;
 /** The target, or the InvalidArgument or InvalidURI that refuses it: the request is recorded before it is refused. */
 export function readAdminTarget(
   name: AdminOperationName,
-  given: Readonly<Record<string, string>>,
+  input: Readonly<Record<string, string>>,
 ): AdminTarget | Refusal {
   const { path, tag } = describeAdminOperation(name);
   try {
-    const params = new Map(Object.entries(given).map(([part, raw]) => [part, readPart(part, raw)]));
+    const params = new Map(Object.entries(input).map(([part, raw]) => [part, readPart(part, raw)]));
     return {
       params,
       path: fillPath(path.slice(`${adminPrefix}/`.length), params),
@@ -58,7 +58,7 @@ function readPart(part: string, raw: string): string {
 export interface AdminMatch {
   readonly name: AdminOperationName;
   /** The names in the path, as they were sent. */
-  readonly given: Readonly<Record<string, string>>;
+  readonly input: Readonly<Record<string, string>>;
 }
 
 /** The operation of a method and local path; also of a path with slashes at its end, which is refused. */
@@ -67,7 +67,7 @@ export function matchAdmin(method: string, local: string): AdminMatch | undefine
   for (const name of adminOperationNames) {
     const row = describeAdminOperation(name);
     const match = row.method === requested ? toPattern(row.path).exec(local) : null;
-    if (match !== null) return { name, given: match.groups ?? {} };
+    if (match !== null) return { name, input: match.groups ?? {} };
   }
   return undefined;
 }

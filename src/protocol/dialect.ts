@@ -42,7 +42,7 @@ export const store: Dialect = dialect('store', 'x-store-', 'X-Store-', 'store4',
 export const dialects: readonly Dialect[] = [amz, store];
 
 /** The one dialect that names of headers and query parameters show; undefined where they show none or both. */
-export function shownDialect(names: Iterable<string>): Dialect | undefined {
+export function replyDialect(names: Iterable<string>): Dialect | undefined {
   const present = new Set<Dialect>();
   for (const name of names) {
     for (const each of dialects) if (name.toLowerCase().startsWith(each.headerPrefix)) present.add(each);

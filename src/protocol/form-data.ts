@@ -21,12 +21,12 @@ interface FormFile {
  */
 export function nameFile({ fields, file }: Form): Map<string, string> {
   const name = file.name.replace(/^.*[/\\]/s, '');
-  let room = textBytesMax;
+  let space = textBytesMax;
   const named = new Map<string, string>();
   for (const [field, value] of fields) {
     const pieces = value.split(fileVariable);
-    room -= value.length + (pieces.length - 1) * name.length;
-    if (room < 0) throw fail('MaxPostPreDataLengthExceededError');
+    space -= value.length + (pieces.length - 1) * name.length;
+    if (space < 0) throw fail('MaxPostPreDataLengthExceededError');
     named.set(field, pieces.join(field === 'tagging' ? escapeText(name) : name));
   }
   return named;
@@ -47,9 +47,9 @@ export function parseBoundary(contentType: string | undefined): string {
     throw fail('PreconditionFailed', {
       elements: { Condition: 'Bucket POST must be of the enclosure-type multipart/form-data' },
     });
-  const given = parameters.filter((parameter) => /^boundary=/i.test(parameter));
-  const boundary = /^[^=]*=("?)([0-9A-Za-z'()+_,\-./:=?]{1,70})\1$/.exec(given[0] ?? '')?.[2];
-  if (boundary === undefined || given.length > 1) throw malformedForm();
+  const input = parameters.filter((parameter) => /^boundary=/i.test(parameter));
+  const boundary = /^[^=]*=("?)([0-9A-Za-z'()+_,\-./:=?]{1,70})\1$/.exec(input[0] ?? '')?.[2];
+  if (boundary === undefined || input.length > 1) throw malformedForm();
   return boundary;
 }
 
@@ -132,16 +132,16 @@ const parameter = /;[ \t]*([a-z*]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"[ \t]*|([^
 function parseDisposition(value: string | undefined): PartHead {
   const start = /^[ \t]*form-data[ \t]*/i.exec(value ?? '')?.[0].length;
   if (value === undefined || start === undefined) throw malformedForm();
-  const given = new Map<string, string>();
+  const input = new Map<string, string>();
   parameter.lastIndex = start;
   for (let at = start; at < value.length; at = parameter.lastIndex) {
     const [, name = '', quoted, bare = ''] = parameter.exec(value) ?? [];
-    if (name === '' || given.has(name.toLowerCase())) throw malformedForm();
-    given.set(name.toLowerCase(), quoted?.replace(/\\(["\\])/g, '$1') ?? bare);
+    if (name === '' || input.has(name.toLowerCase())) throw malformedForm();
+    input.set(name.toLowerCase(), quoted?.replace(/\\(["\\])/g, '$1') ?? bare);
   }
-  const name = given.get('name');
+  const name = input.get('name');
   if (name === undefined || name === '') throw malformedForm();
-  return { name: name.toLowerCase(), fileName: given.get('filename') ?? '' };
+  return { name: name.toLowerCase(), fileName: input.get('filename') ?? '' };
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -191,7 +191,7 @@ export class FormCursor {
    */
   async *until(delimiter: Uint8Array, matched = 0): AsyncGenerator<Uint8Array> {
     // Matched bytes that are no longer in the piece.
-    let held = matched;
+    let pending = matched;
     let count = matched;
     for (;;) {
       if (this.#at === this.#piece.length && !(await this.#fill())) throw malformedForm();
@@ -207,16 +207,16 @@ export class FormCursor {
           at += 1;
           count += 1;
         } else {
-          if (held > 0) yield delimiter.subarray(0, held);
-          held = 0;
+          if (pending > 0) yield delimiter.subarray(0, pending);
+          pending = 0;
           count = 0;
         }
       }
       this.#at = at;
-      const content = piece.subarray(from, Math.max(from, at - (count - held)));
+      const content = piece.subarray(from, Math.max(from, at - (count - pending)));
       if (content.length > 0) yield content;
       if (count === delimiter.length) return;
-      held = count;
+      pending = count;
     }
   }
 

@@ -207,19 +207,19 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
  * @throws InvalidParameterCombination, MalformedQueryString
  */
 export function readParameters(query: Query, body: Uint8Array): Parameters {
-  const given = new Map<string, string>();
+  const input = new Map<string, string>();
   const own = query.pairs.filter(([name]) => !isSigningParameter(name));
   for (const [name, value] of [...own, ...readForm(body).pairs]) {
-    if (given.has(name))
+    if (input.has(name))
       throw fail(
         'InvalidParameterCombination',
         `The parameter ${name.slice(0, 128)} was given more than once.`,
       );
-    given.set(name, value);
-    if (given.size > parametersMax)
+    input.set(name, value);
+    if (input.size > parametersMax)
       throw fail('MalformedQueryString', `A request has at most ${parametersMax} parameters.`);
   }
-  return given;
+  return input;
 }
 
 function readForm(body: Uint8Array): Query {

@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { digesting } from '../domain/content/digests.ts';
 import { bodyMaxDefault, type Operation } from '../protocol/operations/operations.ts';
 import { readClaims } from './claims.ts';
-import type { Authorized, Held } from './request.ts';
+import type { Authorized, BufferCounter } from './request.ts';
 import type { Tags } from './tags.ts';
 
 export const emptyBody = new Uint8Array(0);
@@ -21,11 +21,11 @@ export function readBody(
   {
     hasBody,
     row,
-    held,
+    countedIn,
   }: {
     readonly hasBody: boolean;
     readonly row: Pick<Operation, 'streams' | 'bodyMax' | 'checksumOf'>;
-    readonly held: Held;
+    readonly countedIn: BufferCounter;
   },
 ): Promise<Uint8Array> | undefined {
   const { payload } = request;
@@ -42,12 +42,12 @@ export function readBody(
   const charged = tap(digests.content, {
     see({ length }) {
       if (ctx.bodyMemory.take(length)) {
-        held.heldBytes += length;
+        countedIn.bufferedBytes += length;
         return;
       }
       // Release the memory immediately, so that other requests can use it.
-      ctx.bodyMemory.give(held.heldBytes);
-      held.heldBytes = 0;
+      ctx.bodyMemory.give(countedIn.bufferedBytes);
+      countedIn.bufferedBytes = 0;
       throw fail('SlowDown', 'Too many large requests are being read.');
     },
   });

@@ -36,9 +36,9 @@ export function readClaims(request: Request, { fallback, isBodyHeader = true }: 
 }
 
 function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum'] {
-  const given = claimedChecksum(request);
+  const input = claimedChecksum(request);
   const trailed = request.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
-  if ((given === undefined ? 0 : 1) + trailed.length > 1) {
+  if ((input === undefined ? 0 : 1) + trailed.length > 1) {
     throw fail(
       'InvalidRequest',
       'Expecting a single checksum header or trailer. Multiple checksum types are not allowed.',
@@ -46,7 +46,7 @@ function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum
   }
   const [trailer] = trailed;
   const declared = header(request, 'sdk-checksum-algorithm')?.toUpperCase();
-  if (declared !== undefined && declared !== (trailer ?? given)?.algorithm) {
+  if (declared !== undefined && declared !== (trailer ?? input)?.algorithm) {
     throw fail(
       'InvalidRequest',
       `The sdk-checksum-algorithm header names ${declared}, but no corresponding checksum header or trailer was found.`,
@@ -61,8 +61,8 @@ function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum
       },
     };
   }
-  return isBodyHeader && given !== undefined
-    ? { algorithm: given.algorithm, value: () => given.value }
+  return isBodyHeader && input !== undefined
+    ? { algorithm: input.algorithm, value: () => input.value }
     : undefined;
 }
 
@@ -134,14 +134,14 @@ export function parseAlgorithm(raw: string | undefined, name: string): ChecksumA
  * matters, because a code is valid once.
  * @throws AccessDenied for an invalid header
  */
-export async function hasShownMfa(
+export async function hasVerifiedMfa(
   ctx: Context,
   request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own'>,
 ): Promise<boolean> {
   const { bucket, identity } = request;
-  const given = header(request, 'mfa');
-  if (given === undefined) return false;
+  const input = header(request, 'mfa');
+  if (input === undefined) return false;
   const isOwner = identity?.root === true && identity.owner === bucket.owner;
-  if (!isOwner || !(await verifyMfaHeader(ctx, identity, given))) throw fail('AccessDenied');
+  if (!isOwner || !(await verifyMfaHeader(ctx, identity, input))) throw fail('AccessDenied');
   return true;
 }

@@ -64,12 +64,12 @@ export function utf8Length(text: string): number {
 
 /** Drops what is undefined, so that optional properties are absent and not undefined. */
 export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const kept: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
+  const retained: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
   for (const name of Object.keys(fields) as (keyof T)[]) {
     const value = fields[name];
-    if (value !== undefined) kept[name] = value as Exclude<T[keyof T], undefined>;
+    if (value !== undefined) retained[name] = value as Exclude<T[keyof T], undefined>;
   }
-  return kept;
+  return retained;
 }
 
 // Object keys: at most 1024 bytes of UTF-8, never NUL (public API).

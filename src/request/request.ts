@@ -58,14 +58,14 @@ export interface AuditRecorder extends Recorder {
 }
 
 /** The memory that a request reserves in `BodyMemory`, from the first byte of its body until it is answered. */
-export interface Held {
-  heldBytes: number;
+export interface BufferCounter {
+  bufferedBytes: number;
 }
 
 /** The operation of a request that was refused before one was selected. */
 export const unknownOperation = 'Unknown';
 
-export interface Received extends Held {
+export interface Received extends BufferCounter {
   readonly requestId: string;
   readonly incoming: Incoming;
   /** Aborted when the client disconnects. */
@@ -199,7 +199,7 @@ export function receive(
     dialect: undefined,
     admission: undefined,
     record: undefined,
-    heldBytes: 0,
+    bufferedBytes: 0,
     // All fields are present from the start, so that the object keeps its hidden class and stays fast to read.
     wire: undefined,
     query: undefined,

@@ -37,7 +37,7 @@ export const openGateway = ({ adminApi, ...options }: WorkerOptions): Promise<Op
   openWith(
     {
       createGateway: (context, own) => createStorageGateway(context, { ...own, adminApi }),
-      findStorage: (given) => (isStorage(given) ? given : undefined),
+      findStorage: (input) => (isStorage(input) ? input : undefined),
       storages: 'cloudflare({ objects, metadata, masterKey })',
     },
     options,

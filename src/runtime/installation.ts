@@ -13,8 +13,8 @@ import {
   findInstallation,
   formatVersion,
   type InstallationMode,
-  type KeptInstallation,
   putInstallation,
+  type StoredInstallation,
 } from '../metadata/installation.ts';
 import type { Clock } from '../ports/clock.ts';
 import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts';
@@ -70,7 +70,7 @@ export async function isNew(
   if (mode === 'init') return true;
   const { found: clusters } = await foundClusters(config, stored);
   // The cause, not that the key is missing.
-  const lost = explainRefusal({ kept: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
+  const lost = explainRefusal({ stored: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
   if (lost !== undefined) {
     if (await isChanged(metadata, undefined)) return false;
     throw new StartRefusal(lost, 2);
@@ -81,7 +81,7 @@ export async function isNew(
 /** Whether another starting process has changed the row: then the marks that were read may be that process's. */
 const isChanged = async (
   metadata: MetadataStore,
-  former: Pick<KeptInstallation, 'revision'> | undefined,
+  former: Pick<StoredInstallation, 'revision'> | undefined,
 ): Promise<boolean> => (await findInstallation(metadata))?.revision !== former?.revision;
 
 interface NothingReadable {
@@ -97,7 +97,7 @@ interface NothingReadable {
 async function findOrDamage(
   metadata: MetadataStore,
   mode: InstallationMode,
-): Promise<KeptInstallation | NothingReadable | undefined> {
+): Promise<StoredInstallation | NothingReadable | undefined> {
   try {
     return await findInstallation(metadata);
   } catch (damage) {
@@ -122,16 +122,16 @@ export async function checkInstallation(
     const { found: clusters, away } = await foundClusters(config, stored);
     seen ??= new Map(clusters.map(({ markedAs, mark }) => [markedAs, mark]));
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
-    const kept = former?.state;
-    const world = { kept, rows, clusters, seen, keys, keyFile: config.SVC_MASTER_KEY_FILE };
+    const storedValue = former?.state;
+    const world = { stored: storedValue, rows, clusters, seen, keys, keyFile: config.SVC_MASTER_KEY_FILE };
     const refusal = explainRefusal(world, mode);
     if (refusal !== undefined) {
       if (await isChanged(metadata, former)) continue;
       throw new StartRefusal(refusal, 2);
     }
-    if (mode === 'inspect') return { id: kept?.id, away };
+    if (mode === 'inspect') return { id: storedValue?.id, away };
     const adopted = mode === 'adopt' ? clusters.find(({ mark }) => mark !== undefined)?.mark : undefined;
-    const id = kept?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
+    const id = storedValue?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
     // The row first: a kill before the marks leaves clusters that are new, not chunks without metadata.
     if (former?.state === undefined) {
       await putInstallation(metadata, { id, format: formatVersion, clusters: [], isMarking: true }, former);

@@ -44,21 +44,21 @@ export function takeUnshown(path: string): boolean {
 }
 
 /** The root key of a data directory, created if it does not exist. Processes that start together get the same one. */
-export async function keptRootCredential(dataDir: string, random: Random): Promise<Credential> {
+export async function storedRootCredential(dataDir: string, random: Random): Promise<Credential> {
   const path = rootCredentialFile(dataDir);
-  const kept = await readKept(path);
-  if (kept !== undefined) return kept;
+  const stored = await readStored(path);
+  if (stored !== undefined) return stored;
   const credential = mintRootCredential(random);
   if (await keepFile(path, `${JSON.stringify([credential], undefined, 2)}\n`)) {
     await writeFile(unshownMark(path), '', { mode: 0o600 });
     return credential;
   }
-  const first = await readKept(path);
+  const first = await readStored(path);
   if (first === undefined) throw new Error(`${path} vanished while it was read`);
   return first;
 }
 
-async function readKept(path: string): Promise<Credential | undefined> {
+async function readStored(path: string): Promise<Credential | undefined> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;

@@ -95,7 +95,7 @@ export async function readHsmKeys(path: string): Promise<HsmKeys> {
   return value;
 }
 
-interface KeptKeys {
+interface StoredKeys {
   readonly path: string;
   readonly dataDir: string | undefined;
   readonly random: Random;
@@ -104,12 +104,12 @@ interface KeptKeys {
 }
 
 /** The keys in the file; in the data directory it is made when there is none. */
-export async function keptMasterKeys({
+export async function storedMasterKeys({
   path,
   dataDir,
   random,
   mayMake,
-}: KeptKeys): Promise<readonly Uint8Array[]> {
+}: StoredKeys): Promise<readonly Uint8Array[]> {
   if (isOurs(path, dataDir) && !(await exists(path))) {
     // Another process that starts makes the key before it makes anything else: then there is one by now.
     if (!(await mayMake()) && !(await exists(path)))

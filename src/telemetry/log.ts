@@ -10,7 +10,7 @@ export type { Log };
 
 const category = 'sluice';
 const taken = { DEBUG: 'debug', INFO: 'info', WARN: 'warning', ERROR: 'error' } as const;
-const shown = {
+const visible = {
   trace: 'DEBUG',
   debug: 'DEBUG',
   info: 'INFO',
@@ -37,7 +37,7 @@ export function createLog(now: () => number = Date.now): Log {
 const formatRecord = (record: LogRecord): string =>
   formatLine({
     time: record.timestamp,
-    level: shown[record.level],
+    level: visible[record.level],
     message: record.message.join(''),
     fields: record.properties,
   });

@@ -123,7 +123,7 @@ type StorageCalls =
   | 'bucketClasses'
   | 'quotaUse'
   | 'usageDrifts'
-  | 'diskRoom';
+  | 'diskSpace';
 
 const storageTelemetry = (metrics: Metrics): Pick<Telemetry, StorageCalls> => ({
   clusters: (clusters) => {
@@ -176,7 +176,7 @@ const storageTelemetry = (metrics: Metrics): Pick<Telemetry, StorageCalls> => ({
       'svc_quota_reconcile_drift_bytes',
       [...drifts].map(([bucket, bytes]) => [[bucket], bytes] as const),
     ),
-  diskRoom: ({ component, freeBytes, sizeBytes, warning }) => {
+  diskSpace: ({ component, freeBytes, sizeBytes, warning }) => {
     if (sizeBytes !== undefined) metrics.set('svc_disk_size_bytes', [component], sizeBytes);
     metrics.set('svc_disk_free_bytes', [component], freeBytes);
     metrics.set('svc_disk_refuses_writes', [component], warning === undefined ? 0 : 1);
@@ -216,14 +216,14 @@ type DeliveryCalls =
   | 'eventBacklogs'
   | 'queueDropped'
   | 'accessLogDelivered'
-  | 'accessLogKept'
+  | 'accessLogRetained'
   | 'eventsDelivered'
   | 'eventFailed'
   | 'deliveriesRefused'
-  | 'eventGivenUp'
+  | 'eventDeadLettered'
   | 'replicated'
   | 'replicationFailed'
-  | 'replicationGivenUp'
+  | 'replicationAbandoned'
   | 'peersKnown'
   | 'replicationWaits'
   | 'inventoryEnded'
@@ -248,7 +248,7 @@ const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, DeliveryCalls> => 
     metrics.add('svc_access_log_objects_total', []);
     metrics.add('svc_access_log_lines_total', [], lines);
   },
-  accessLogKept: (why) => metrics.add('svc_access_log_kept_total', [why]),
+  accessLogRetained: (why) => metrics.add('svc_access_log_kept_total', [why]),
   eventsDelivered: (target, events) => metrics.add('svc_notify_delivered_total', [target], events),
   eventFailed: (target, why) => metrics.add('svc_notify_failures_total', [target, why]),
   deliveriesRefused: (queue, refused) =>
@@ -256,14 +256,14 @@ const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, DeliveryCalls> => 
       queue === 'notify' ? 'svc_notify_refused_objects' : 'svc_replication_refused_objects',
       refused.map(({ target, objects }) => [[target], objects] as const),
     ),
-  eventGivenUp: (target) => metrics.add('svc_notify_dead_letters_total', [target]),
+  eventDeadLettered: (target) => metrics.add('svc_notify_dead_letters_total', [target]),
   replicated: (peer, { bytes, lagSeconds }) => {
     metrics.add('svc_replication_versions_total', [peer]);
     metrics.add('svc_replication_bytes_total', [peer], bytes);
     metrics.observe('svc_replication_lag_seconds', [peer], lagSeconds);
   },
   replicationFailed: (peer, why) => metrics.add('svc_replication_failures_total', [peer, why]),
-  replicationGivenUp: (peer, why) => metrics.add('svc_replication_given_up_total', [peer, why]),
+  replicationAbandoned: (peer, why) => metrics.add('svc_replication_given_up_total', [peer, why]),
   peersKnown: (peers) => {
     for (const peer of peers) metrics.know('peer', peer);
   },

@@ -4,9 +4,9 @@
  */
 
 import { hasStatus } from '../base/request-history.ts';
-import type { Kept, TraceDocument, TraceFilter, TraceSummary } from '../ports/trace.ts';
+import type { TraceDocument, TraceFilter, TraceRetention, TraceSummary } from '../ports/trace.ts';
 
-type Shelved = Exclude<Kept, 'running'>;
+type Shelved = Exclude<TraceRetention, 'running'>;
 
 /** 14 MiB together; the rest of 16 is for the traces that are being recorded, and for the maps. */
 const bytesMax: Readonly<Record<Shelved, number>> = {
@@ -83,7 +83,7 @@ export class TraceRing {
     return 'sample';
   }
 
-  add(kept: Shelved, ended: Ended, document: TraceDocument): void {
+  add(retention: Shelved, ended: Ended, document: TraceDocument): void {
     const text = JSON.stringify(document);
     const summary = summarize(document);
     const entry = {
@@ -92,12 +92,12 @@ export class TraceRing {
       bytes: sizeOf(text) + sizeOf(document.key) + entryBytes,
       endedAt: ended.endedAt,
     };
-    this.#shelves[kept].add(entry);
-    this.#bytes[kept] += entry.bytes;
-    if (kept === 'slow') this.#addToGroup(ended, entry);
-    for (const oldest of this.#shelves[kept]) {
-      if (this.#bytes[kept] <= bytesMax[kept]) break;
-      this.#remove(kept, oldest);
+    this.#shelves[retention].add(entry);
+    this.#bytes[retention] += entry.bytes;
+    if (retention === 'slow') this.#addToGroup(ended, entry);
+    for (const oldest of this.#shelves[retention]) {
+      if (this.#bytes[retention] <= bytesMax[retention]) break;
+      this.#remove(retention, oldest);
     }
   }
 
@@ -118,10 +118,10 @@ export class TraceRing {
       .sort((a, b) => b.endedAt - a.endedAt);
   }
 
-  #remove(kept: Shelved, entry: Entry): void {
-    this.#shelves[kept].delete(entry);
-    this.#bytes[kept] -= entry.bytes;
-    if (kept !== 'slow') return;
+  #remove(retention: Shelved, entry: Entry): void {
+    this.#shelves[retention].delete(entry);
+    this.#bytes[retention] -= entry.bytes;
+    if (retention !== 'slow') return;
     const { entries } = this.#groupOf(entry.summary);
     const at = entries.indexOf(entry);
     if (at >= 0) entries.splice(at, 1);
@@ -176,7 +176,7 @@ const sizeOf = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.le
 export function summarize({
   requestId,
   traceId,
-  kept,
+  kept: retention,
   operation,
   bucket,
   key,
@@ -190,7 +190,7 @@ export function summarize({
   return {
     requestId,
     traceId,
-    kept,
+    kept: retention,
     operation,
     bucket,
     key,

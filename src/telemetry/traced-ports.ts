@@ -54,9 +54,9 @@ class KeyCalls implements ProxyHandler<KeyProvider> {
     const member: unknown = Reflect.get(provider, name);
     if (typeof member !== 'function') return member;
     if (!keyCalls.has(name)) return member.bind(provider);
-    return (...given: readonly unknown[]) =>
+    return (...input: readonly unknown[]) =>
       this.#trace.call(`keys.${String(name)}`, 'provider', (cause) =>
-        Reflect.apply(member, provider, [...given, cause]),
+        Reflect.apply(member, provider, [...input, cause]),
       );
   }
 }

@@ -6,13 +6,13 @@ import type { Random } from '../ports/random.ts';
 import type {
   Attributes,
   Cause,
-  Kept,
   SpanDocument,
   Trace,
   TraceBeginning,
   TraceDocument,
   TraceEnd,
   TraceFilter,
+  TraceRetention,
   Tracer,
 } from '../ports/trace.ts';
 import { type Ended, type Listed, matches, RunningTraces, summarize, TraceRing } from './trace-ring.ts';
@@ -68,11 +68,11 @@ export function createTracer({
 
   const onEnd = (trace: RecordedTrace): void => {
     running.remove(trace);
-    const kept = ring?.offer(trace);
+    const retention = ring?.offer(trace);
     const isSent = send !== undefined && trace.isSampled;
-    if (kept === undefined && !isSent) return;
-    const document = trace.document(kept ?? 'sample');
-    if (kept !== undefined) ring?.add(kept, trace, document);
+    if (retention === undefined && !isSent) return;
+    const document = trace.document(retention ?? 'sample');
+    if (retention !== undefined) ring?.add(retention, trace, document);
     if (isSent) send(document);
   };
 
@@ -356,16 +356,16 @@ class RecordedTrace implements Trace, CallRecorder, Ended, Listed<RecordedTrace>
     this.options.onEnd(this);
   }
 
-  document(kept: Kept): TraceDocument {
+  document(retention: TraceRetention): TraceDocument {
     const { clock, process } = this.options;
     const { subject, kind, links = [] } = this.#beginning;
     const { parent } = this;
     const { status, code, durationMs, traceId } = this;
-    const stage = kept === 'running' ? this.#stageNames[this.stages - 1] : undefined;
+    const stage = retention === 'running' ? this.#stageNames[this.stages - 1] : undefined;
     return {
       requestId: subject.requestId,
       traceId,
-      kept,
+      kept: retention,
       operation: subject.operation,
       bucket: cut(subject.bucketName ?? ''),
       key: cut(subject.key ?? ''),

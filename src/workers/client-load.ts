@@ -16,7 +16,7 @@ const settleMs = 50;
 /** Fewer answers in a cycle are no load. */
 const answersMin = 10;
 /** How much of the former counts remains with each cycle: they describe the last ten cycles or so. */
-const kept = 0.9;
+const decay = 0.9;
 /** How fast the share follows the measurement. */
 const step = 0.3;
 
@@ -89,12 +89,12 @@ export class ClientLoad {
     }
     const workingMs = this.#share * cycleMs;
     this.#working = {
-      answers: this.#working.answers * kept + working,
-      ms: this.#working.ms * kept + workingMs,
+      answers: this.#working.answers * decay + working,
+      ms: this.#working.ms * decay + workingMs,
     };
     this.#resting = {
-      answers: this.#resting.answers * kept + resting,
-      ms: this.#resting.ms * kept + cycleMs - workingMs - settleMs,
+      answers: this.#resting.answers * decay + resting,
+      ms: this.#resting.ms * decay + cycleMs - workingMs - settleMs,
     };
     const loss = 1 - rateOf(this.#working) / rateOf(this.#resting);
     const target = loss > 0 ? Math.min(share.max, Math.max(share.min, lossMax / loss)) : share.max;

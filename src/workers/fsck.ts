@@ -175,7 +175,9 @@ export async function repairAlone<T>(
   const assertMayRepair = async (): Promise<void> => {
     if (!(await holdsLease(metadata, lease))) throw new LeaseLost(repairLease, lease.generation);
   };
-  return withLease(context, { lease, signal }, (held) => work({ signal: held, assertMayRepair }));
+  return withLease(context, { lease, signal }, (leaseSignal) =>
+    work({ signal: leaseSignal, assertMayRepair }),
+  );
 }
 
 /**
@@ -194,8 +196,9 @@ export async function repairAloneSoon<T>(
     try {
       return await repairAlone(context, signal, work);
     } catch (cause) {
-      const held = await findLease(metadata, repairLease);
-      const isRenewed = held?.generation === first?.generation && held?.revision !== first?.revision;
+      const leaseSignal = await findLease(metadata, repairLease);
+      const isRenewed =
+        leaseSignal?.generation === first?.generation && leaseSignal?.revision !== first?.revision;
       if (!(cause instanceof RepairElsewhere) || isRenewed || clock.elapsed() > until) throw cause;
       await clock.sleep(askMs, signal);
       signal.throwIfAborted();

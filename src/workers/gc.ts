@@ -9,7 +9,7 @@ import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
-import { isGarbageHeld, type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
+import { isGarbageRetained, type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
@@ -63,11 +63,11 @@ async function collectSlot(
   if ((await look(1)).length === 0) return 'idle';
   const lease = await acquireLease(metadata, { name: slotLease('gc', slot), holder, ttlMs: leaseTtlMs });
   if (lease === undefined) return 'idle';
-  return withLease(context, { lease, signal }, async (held) => {
+  return withLease(context, { lease, signal }, async (leaseSignal) => {
     const rows = await look(queueBatchMax);
     // Asked after the read: rows that were queued before a hold are named by no row of its snapshot.
-    if (await isGarbageHeld(context)) return 'idle';
-    services.report({ done: await workOff(context, rows, held) });
+    if (await isGarbageRetained(context)) return 'idle';
+    services.report({ done: await workOff(context, rows, leaseSignal) });
     return rows.length === queueBatchMax ? 'busy' : 'idle';
   });
 }

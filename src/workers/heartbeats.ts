@@ -139,8 +139,8 @@ export class Heartbeats {
     return {
       began: (generation) => {
         const { units = 0, failures = 0, ...former } = watched.row ?? {};
-        const { endedAt: _, ...kept } = former as Partial<Written>;
-        watched.row = { ...kept, worker, generation, since: clock.now(), units, failures };
+        const { endedAt: _, ...retained } = former as Partial<Written>;
+        watched.row = { ...retained, worker, generation, since: clock.now(), units, failures };
         watched.counter = new Counter(counts, clock.elapsed());
         this.#write([watched]);
       },

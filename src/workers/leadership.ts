@@ -34,7 +34,7 @@ export interface LeasePace {
 export const localTtlMs = 150_000;
 export const localRenewalMs = heartbeatMs.local;
 
-interface HeldLease {
+interface OwnedLease {
   readonly lease: Lease;
   readonly signal: AbortSignal;
   /** Absent: `leaseTtlMs` and `leaseRenewalMs`, at times of its own. */
@@ -49,7 +49,7 @@ interface HeldLease {
  */
 export async function withLease<T>(
   context: LeaseContext,
-  { lease, signal, pace, isLostOnceExpired = false }: HeldLease,
+  { lease, signal, pace, isLostOnceExpired = false }: OwnedLease,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const lost = new AbortController();
@@ -80,15 +80,15 @@ async function keepLease(
   const ttlMs = pace?.ttlMs ?? leaseTtlMs;
   const untilRenewal = (): Promise<void> =>
     pace === undefined ? clock.sleep(leaseRenewalMs, done) : pace.pulses.next(pace.renewalMs, done);
-  let held = lease;
+  let current = lease;
   // By a clock that never jumps, and counted from before the renewal was sent: never too late.
-  let heldSince = clock.elapsed();
+  let leasedSince = clock.elapsed();
   await untilRenewal();
   while (!ends.done.aborted) {
     const asked = clock.elapsed();
-    const renewed = await renewInTime(context, held, {
+    const renewed = await renewInTime(context, current, {
       ttlMs,
-      leftMs: heldSince + ttlMs - asked,
+      leftMs: leasedSince + ttlMs - asked,
       ...ends,
     });
     if (renewed === 'lost') {
@@ -97,13 +97,13 @@ async function keepLease(
       return undefined;
     }
     if (renewed !== undefined) {
-      held = renewed;
-      heldSince = asked;
+      current = renewed;
+      leasedSince = asked;
     }
     // After a failure sooner, so that a store that answers again finds the lease still held.
     await (renewed === undefined ? clock.sleep(leaseRenewalMs / 5, done) : untilRenewal());
   }
-  return held;
+  return current;
 }
 
 /** The renewed lease; undefined when the store failed and there is time for another try, or when done. */
@@ -157,7 +157,7 @@ async function release({ metadata, telemetry }: LeaseContext, lease: Lease): Pro
 
 const holdLease = 'gc-hold';
 
-export class HeldElsewhere extends Error {
+export class LeasedElsewhere extends Error {
   constructor() {
     super('another backup is running, or one was killed less than 15 seconds ago');
   }
@@ -167,7 +167,7 @@ interface GarbageHold {
   /** Aborts when the lease is lost. */
   readonly signal: AbortSignal;
   /** Called at the end of the work: proves that gc deleted nothing meanwhile. @throws LeaseLost */
-  assertHeld(): Promise<void>;
+  assertLeased(): Promise<void>;
 }
 
 /** Does `work` while nothing is deleted. @throws HeldElsewhere, LeaseLost */
@@ -178,17 +178,17 @@ export async function holdGarbage<T>(
 ): Promise<T> {
   const requested = { name: holdLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
   const lease = await acquireLease(context.metadata, requested);
-  if (lease === undefined) throw new HeldElsewhere();
-  const assertHeld = async (): Promise<void> => {
+  if (lease === undefined) throw new LeasedElsewhere();
+  const assertLeased = async (): Promise<void> => {
     if (!(await holdsLease(context.metadata, lease))) throw new LeaseLost(holdLease, lease.generation);
   };
   // gc reads the lease and never takes it: once it has expired, bytes may have been deleted.
-  const held = { lease, signal, isLostOnceExpired: true };
-  return withLease(context, held, (lasting) => work({ signal: lasting, assertHeld }));
+  const current = { lease, signal, isLostOnceExpired: true };
+  return withLease(context, current, (lasting) => work({ signal: lasting, assertLeased }));
 }
 
 /** Whether a backup runs now. */
-export async function isGarbageHeld({ metadata }: Pick<LeaseContext, 'metadata'>): Promise<boolean> {
+export async function isGarbageRetained({ metadata }: Pick<LeaseContext, 'metadata'>): Promise<boolean> {
   const [lease, now] = await Promise.all([findLease(metadata, holdLease), metadata.now()]);
   return lease !== undefined && lease.expires > now;
 }

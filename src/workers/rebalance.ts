@@ -154,13 +154,21 @@ async function workSlot(
     ttlMs: leaseTtlMs,
   });
   if (lease === undefined) return false;
-  return withLease(context, { lease, signal }, async (held) => {
+  return withLease(context, { lease, signal }, async (leaseSignal) => {
     const clusters = new Set(leaving.map(({ id }) => id));
     if (!isDue(context, round, await findRebalance(metadata, slot))) return false;
     const moved = new Map<string, Required<TaskAmount>>();
     const movedOff: Tending['movedOff'] = (cluster, amount) =>
       void moved.set(cluster, sumAmounts(moved.get(cluster) ?? { count: 0, bytes: 0 }, amount));
-    const tending = { view, clusters, byWeight, away: new Set<string>(), pace, signal: held, movedOff };
+    const tending = {
+      view,
+      clusters,
+      byWeight,
+      away: new Set<string>(),
+      pace,
+      signal: leaseSignal,
+      movedOff,
+    };
     try {
       const claimed = await claimSlot(metadata, slot, lease.generation);
       const { row } = claimed;

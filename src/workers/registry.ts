@@ -266,7 +266,9 @@ export function startWorkers(
     const telemetry = reportingTelemetry(context.telemetry, watch.report);
     const start: Worker['start'] = (generation, idle) => {
       const unit = make({ ...context, telemetry }, generation, { ...services, idle });
-      return yieldsToClients === true ? (held) => yieldToClients(held).then(() => unit(held)) : unit;
+      return yieldsToClients === true
+        ? (leaseSignal) => yieldToClients(leaseSignal).then(() => unit(leaseSignal))
+        : unit;
     };
     return { name, leased, everyMs: interval(context), start, watch, gate };
   });

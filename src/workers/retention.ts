@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
 import { boundQueues, firstLook } from '../domain/event-deliveries/queue-retention.ts';
-import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/seal-hours.ts';
+import { holdSeals, type SavedSeals, stepSeals } from '../domain/events/seal-hours.ts';
 import { beginHistory, recordHealth } from '../domain/storage/health-history.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { type Unit, unsupervised } from './worker.ts';
@@ -36,16 +36,16 @@ export const retainAudit = (
   generation = 0,
   services = unsupervised,
 ): Unit => {
-  let held: HeldSeals | undefined;
+  let saved: SavedSeals | undefined;
   const rest = openTurns(context.clock);
   return async (signal) => {
-    held ??= await holdSeals(context, generation);
-    const step = await stepSeals(context, held, async () => {
+    saved ??= await holdSeals(context, generation);
+    const step = await stepSeals(context, saved, async () => {
       signal.throwIfAborted();
       await services.yieldToClients(signal);
       await rest();
     });
-    held = step.held;
+    saved = step.saved;
     if (step.rows !== undefined) services.report({ done: step.rows });
     return step.rows === undefined ? 'idle' : 'busy';
   };

@@ -99,8 +99,8 @@ async function attempt(
       standby.nothingBefore(() => freeAt(other, shared));
       return 'standby';
     }
-    return await withLease(context, { lease, signal, pace: shared }, (held) =>
-      run(context, worker, { signal: held, shared, generation: lease.generation }),
+    return await withLease(context, { lease, signal, pace: shared }, (leaseSignal) =>
+      run(context, worker, { signal: leaseSignal, shared, generation: lease.generation }),
     );
   } catch (cause) {
     worker.watch?.failed(cause);

@@ -1,8 +1,8 @@
 /** `usage-rollup` and `quota-reconcile`. */
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { type Held, holdProgress, toSchedule } from '../domain/usage/progress.ts';
-import { type HeldReconcile, holdReconcile, stepReconcile } from '../domain/usage/reconcile.ts';
+import { holdProgress, type Saved, toSchedule } from '../domain/usage/progress.ts';
+import { holdReconcile, type SavedReconcile, stepReconcile } from '../domain/usage/reconcile.ts';
 import { stepRollup } from '../domain/usage/rollup.ts';
 import { type Unit, unsupervised } from './worker.ts';
 
@@ -15,13 +15,13 @@ export const usageRollupEveryMs = (config: Config): number => Math.min(5_000, to
 
 /** @param generation of the leader's lease */
 export const rollUpUsage = (context: UsageRollupContext, generation = 0, services = unsupervised): Unit => {
-  let held: Held | undefined;
+  let saved: Saved | undefined;
   return async () => {
-    held ??= await holdProgress(context.metadata, generation);
-    const step = await stepRollup(context, held);
-    held = step.held;
+    saved ??= await holdProgress(context.metadata, generation);
+    const step = await stepRollup(context, saved);
+    saved = step.saved;
     if (step.isBusy) services.report({ done: 1 });
-    const { nextSampleAt, nextTickAt } = held.progress;
+    const { nextSampleAt, nextTickAt } = saved.progress;
     services.idle?.nothingBefore(Math.min(nextSampleAt, nextTickAt));
     return step.isBusy ? 'busy' : 'idle';
   };
@@ -46,7 +46,7 @@ export const reconcileQuotas = (
   services = unsupervised,
 ): Unit => {
   const { metadata, telemetry } = context;
-  let held: HeldReconcile | undefined;
+  let saved: SavedReconcile | undefined;
   let drifts = new Map<string, number>();
   const isLarger = (a: readonly [string, number], b: readonly [string, number]) =>
     Math.abs(b[1]) - Math.abs(a[1]);
@@ -54,13 +54,13 @@ export const reconcileQuotas = (
     drifts = new Map([...drifts].sort(isLarger).slice(0, gaugesMax));
   };
   return async (signal) => {
-    if (held === undefined) {
+    if (saved === undefined) {
       // A process that no longer leads shows no gauges: the process of the new leader shows the same buckets.
       signal.addEventListener('abort', () => telemetry.usageDrifts(new Map()), { once: true });
-      held = await holdReconcile(metadata, generation);
+      saved = await holdReconcile(metadata, generation);
     }
-    const step = await stepReconcile(context, held, { signal, runAt: services.runAt() });
-    held = step.held;
+    const step = await stepReconcile(context, saved, { signal, runAt: services.runAt() });
+    saved = step.saved;
     if (step.is === 'busy') services.report({ done: 1 });
     if (step.found !== undefined) drifts.set(step.found.bucket, step.found.driftBytes);
     if (drifts.size >= 2 * gaugesMax) cut();

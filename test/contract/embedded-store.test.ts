@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { DiskRoom } from '../../src/backends/disk-room.ts';
+import type { DiskSpace } from '../../src/backends/disk-space.ts';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { table } from '../../src/ports/metadata-store.ts';
@@ -40,8 +40,8 @@ describe('an embedded store', () => {
     const full = new StorageFull('the disk is full');
     let isFull = false;
     // The cast: what is missing is asked only where a transaction fails.
-    const room = { shortage: () => (isFull ? full : undefined), spend() {} } as unknown as DiskRoom;
-    const store = embeddedStore({ directory, clock, random: systemRandom(), durable: true, room });
+    const room = { shortage: () => (isFull ? full : undefined), spend() {} } as unknown as DiskSpace;
+    const store = embeddedStore({ directory, clock, random: systemRandom(), durable: true, space: room });
     const put = (key: string) => [{ put: head('b', key), expect: 'absent' }] as const;
     const first = await store.commit(headsOf('b'), put('key'));
     if (!first.applied) throw new Error('nothing was committed');

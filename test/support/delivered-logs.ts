@@ -74,7 +74,7 @@ export async function openLogs(
     telemetry: {
       ...silentTelemetry,
       log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
-      accessLogKept: (why) => void kept.push(why),
+      accessLogRetained: (why) => void kept.push(why),
     },
   });
   const { client, context } = world;

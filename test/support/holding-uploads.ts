@@ -1,8 +1,8 @@
 /** A byte store in memory that holds the parts of uploads itself, as S3 upstreams do: the model of `UploadBytes`. */
 import {
   type Extent,
+  type ForwardedUpload,
   type FoundExtent,
-  type HeldUpload,
   type ObjectBytes,
   type Owner,
   PartsChanged,
@@ -23,7 +23,7 @@ export function holdingUploads(bytes: ObjectBytes): ObjectBytes {
   const made = new Map<string, string>();
   let receipts = 0;
 
-  const heldUnder = ({ uploadId }: HeldUpload): Held => {
+  const heldUnder = ({ uploadId }: ForwardedUpload): Held => {
     const found = held.get(uploadId);
     if (found === undefined) throw new UploadGone(uploadId);
     return found;

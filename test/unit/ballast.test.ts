@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Ballast } from '../../src/backends/disk-room.ts';
+import { Ballast } from '../../src/backends/disk-space.ts';
 
 const MiB = 1024 * 1024;
 const sizeBytes = 16 * MiB;

@@ -271,25 +271,25 @@ describe('flags', () => {
   it('mirror every setting, and win over the variable', () => {
     expect(toFlag('SVC_DATA_DIR')).toBe('--data-dir');
     expect(new Set(settingNames.map(toFlag)).size).toBe(settingNames.length);
-    const { given } = parseFlags(['--region', 'here', '--bucket-shards=8']);
+    const { input: given } = parseFlags(['--region', 'here', '--bucket-shards=8']);
     const parsed = parseConfig({ SVC_REGION: 'there', SVC_BUCKET_SHARDS: '16' }, given);
     expect(parsed).toMatchObject({ SVC_REGION: 'here', SVC_BUCKET_SHARDS: 8 });
   });
 
   it('count the last of a repeated one', () => {
     const args = ['--data-dir', './data', '--listen', ':1', '--data-dir', '/d', '--listen=127.0.0.1:9100'];
-    expect(parseFlags(args).given).toEqual({ SVC_DATA_DIR: '/d', SVC_LISTEN: '127.0.0.1:9100' });
+    expect(parseFlags(args).input).toEqual({ SVC_DATA_DIR: '/d', SVC_LISTEN: '127.0.0.1:9100' });
   });
 
   it('may be empty: no workers, or an unset variable', () => {
-    expect(parseFlags(['--workers=', '--data-dir=']).given).toEqual({ SVC_WORKERS: '', SVC_DATA_DIR: '' });
+    expect(parseFlags(['--workers=', '--data-dir=']).input).toEqual({ SVC_WORKERS: '', SVC_DATA_DIR: '' });
     expect(parseConfig({ SVC_DATA_DIR: '/d' }, { SVC_DATA_DIR: '' })).toMatchObject({
       SVC_META_BACKEND: 'memory',
     });
   });
 
   it('need no value where they are switches', () => {
-    expect(parseFlags(['--region-strict', '--sigv2-presign', 'off']).given).toEqual({
+    expect(parseFlags(['--region-strict', '--sigv2-presign', 'off']).input).toEqual({
       SVC_REGION_STRICT: 'true',
       SVC_SIGV2_PRESIGN: 'off',
     });

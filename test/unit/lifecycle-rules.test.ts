@@ -188,7 +188,7 @@ describe('the latest version', () => {
   test('moves before it gets a delete marker, and is deleted permanently without being moved', () => {
     const both = of({ Expiration: { Days: 3 } }, { Transition: [to('GLACIER', 3)] });
     expect(on(5, both)).toEqual({ do: 'expire', rule: 'r0' });
-    const kept = { ...version, isKept: true };
+    const kept = { ...version, isRetained: true };
     const moment = version.modified + 5 * day;
     expect(actionOnCurrent(both, kept, moment)).toMatchObject({ do: 'transition', rule: 'r1' });
     const moved = { ...kept, storageClass: 'GLACIER' };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemRandom } from '../../src/ports/random.ts';
 import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
-import { keptMasterKeys, readMasterKeyFile } from '../../src/runtime/secret-file.ts';
+import { readMasterKeyFile, storedMasterKeys } from '../../src/runtime/secret-file.ts';
 
 const random = systemRandom();
 let dataDir = '';
@@ -21,10 +21,10 @@ const one = Buffer.alloc(32, 1);
 const two = Buffer.alloc(32, 2);
 
 test('is created in the data directory with mode 0600, and reused', async () => {
-  const made = await keptMasterKeys({ path, dataDir, random, mayMake });
+  const made = await storedMasterKeys({ path, dataDir, random, mayMake });
   expect(made).toHaveLength(1);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
-  expect(await keptMasterKeys({ path, dataDir, random, mayMake })).toEqual(made);
+  expect(await storedMasterKeys({ path, dataDir, random, mayMake })).toEqual(made);
   expect(await readdir(dataDir)).toEqual(['master.key']);
 });
 
@@ -32,7 +32,7 @@ test('is one and the same for processes that start together', async () => {
   const made = await Promise.all(
     Array.from({ length: 8 }, async (_, index) => {
       await new Promise((resolve) => setTimeout(resolve, index));
-      return keptMasterKeys({ path, dataDir, random, mayMake });
+      return storedMasterKeys({ path, dataDir, random, mayMake });
     }),
   );
   expect(new Set(made.map(([key]) => Buffer.from(key ?? []).toString('hex'))).size).toBe(1);
@@ -40,7 +40,7 @@ test('is one and the same for processes that start together', async () => {
 
 test('is not created where a setting names it, because a new key would open nothing', async () => {
   const elsewhere = join(dataDir, 'other.key');
-  await expect(keptMasterKeys({ path: elsewhere, dataDir, random, mayMake })).rejects.toThrow(
+  await expect(storedMasterKeys({ path: elsewhere, dataDir, random, mayMake })).rejects.toThrow(
     'other.key cannot be read: ENOENT',
   );
   const { faults } = await loadConfiguration({

@@ -36,9 +36,9 @@ test('what goes wrong in the background shows under the names and labels of the 
   told.queueBacklogs([{ queue: 'notify', rows: 2, oldestSeconds: 3 }]);
   told.eventBacklogs([{ target: 'hook', rows: 4, oldestSeconds: 5 }]);
   told.queueDropped('notify', 'age', 6);
-  told.accessLogKept('AccessDenied');
+  told.accessLogRetained('AccessDenied');
   told.replicationFailed('far', 'no-answer');
-  told.replicationGivenUp('far', 'overdue');
+  told.replicationAbandoned('far', 'overdue');
   told.replicationWaits([{ destination: 'far/bucket', waiting: 7, bytes: 8, oldestSeconds: 9 }]);
   told.inventoryEnded('failed', 0);
   told.lifecycleActions('Expiration', 10);

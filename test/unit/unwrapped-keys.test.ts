@@ -37,7 +37,7 @@ test('names of the cache are short for any encryption context, and differ with i
   const user = { account: 'alice', assertMayUse: async () => undefined };
   for (const value of ['', 'x'.repeat(8_000), 'y'.repeat(8_000)])
     await unwrapKey(ctx, place, {
-      kept: { by: 'provider', keyId: 'key', wrapped: 'AAAA', context: { value } },
+      stored: { by: 'provider', keyId: 'key', wrapped: 'AAAA', context: { value } },
       user,
     });
   expect([...names].map(({ length }) => length)).toEqual([64, 64, 64]);

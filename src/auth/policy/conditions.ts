@@ -8,7 +8,7 @@
  */
 
 import { malformed, quoted } from './json.ts';
-import { type ConditionKey, findForeignKey, findKey } from './keys.ts';
+import { type ConditionKey, findKey, findOtherServiceKey } from './keys.ts';
 import { type Matcher, type Operator, operators } from './operators.ts';
 import { type PolicyRequest, unknownFact } from './request.ts';
 
@@ -41,10 +41,10 @@ interface Named {
 }
 
 /** @throws MalformedPolicy for an operator that the grammar does not have */
-function readOperatorName(given: string, at: string): Named {
-  const [, prefix, base = '', suffix] = /^(ForAllValues:|ForAnyValue:)?(\w+?)(IfExists)?$/.exec(given) ?? [];
+function readOperatorName(input: string, at: string): Named {
+  const [, prefix, base = '', suffix] = /^(ForAllValues:|ForAnyValue:)?(\w+?)(IfExists)?$/.exec(input) ?? [];
   if (base !== 'Null' && !operators.has(base))
-    throw malformed(at, `${quoted(given)} is no condition operator`);
+    throw malformed(at, `${quoted(input)} is no condition operator`);
   if (base === 'Null' && (prefix ?? suffix) !== undefined)
     throw malformed(at, 'Null takes neither ForAllValues:, ForAnyValue: nor IfExists');
   const quantifier = prefix === undefined ? 'one' : prefix === 'ForAllValues:' ? 'all' : 'any';
@@ -131,11 +131,11 @@ const typeWords: Readonly<Record<ConditionKey['type'], string>> = {
  * @throws MalformedPolicy naming the place of an operator, key or value that the engine cannot evaluate
  */
 export function compileCondition(
-  { operator: given, key: keyName, values }: { operator: string; key: string; values: readonly string[] },
+  { operator: input, key: keyName, values }: { operator: string; key: string; values: readonly string[] },
   { at, variables, effect, anyService }: ConditionPlace,
 ): Condition {
-  const named = readOperatorName(given, at);
-  const key = findKey(keyName) ?? (anyService ? findForeignKey(keyName, effect) : undefined);
+  const named = readOperatorName(input, at);
+  const key = findKey(keyName) ?? (anyService ? findOtherServiceKey(keyName, effect) : undefined);
   if (key === undefined)
     throw malformed(at, `${quoted(keyName)} is no condition key that this service knows`);
   checkTypes(named, key, at);

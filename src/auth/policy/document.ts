@@ -113,11 +113,11 @@ export function parsePolicy(text: string, options: DocumentOptions): PolicyDocum
     throw malformed('Version', 'must be "2012-10-17" or "2008-10-17"');
   const id = document.get('Id');
   if (id !== undefined && typeof id !== 'string') throw malformed('Id', 'must be text');
-  const given = document.get('Statement');
-  if (given === undefined) throw malformed('', 'needs Statement');
-  const list = Array.isArray(given) ? given : undefined;
+  const input = document.get('Statement');
+  if (input === undefined) throw malformed('', 'needs Statement');
+  const list = Array.isArray(input) ? input : undefined;
   if (list?.length === 0) throw malformed('Statement', 'must not be empty');
-  const size = sizeOfStatements(list ?? [given]);
+  const size = sizeOfStatements(list ?? [input]);
   if (options.isStored !== true) checkCompiledSize(size);
   const statementRules = {
     ...rules,
@@ -125,7 +125,7 @@ export function parsePolicy(text: string, options: DocumentOptions): PolicyDocum
     bucket: options.bucket,
     accessPoint: options.accessPoint,
   };
-  const statements = (list ?? [given]).map((each, index) => ({
+  const statements = (list ?? [input]).map((each, index) => ({
     ...compileStatement(each, list === undefined ? 'Statement' : `Statement[${index}]`, statementRules),
     index,
   }));

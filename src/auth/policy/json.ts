@@ -10,11 +10,11 @@ export const parseJson = (text: string): Json => readStrictJson(text, { refuse: 
 
 // The refusal of a policy document: `MalformedPolicy`, with the place of the error and the expected form.
 
-const shownMax = 80;
+const quotedMax = 80;
 
 /** A value of the client's, short enough for a message. */
 export const quoted = (text: string): string =>
-  JSON.stringify(text.length > shownMax ? `${text.slice(0, shownMax)}…` : text);
+  JSON.stringify(text.length > quotedMax ? `${text.slice(0, quotedMax)}…` : text);
 
 /** @param at the place in the document, such as `Statement[2].Condition.StringLike`; '' for the whole of it */
 export const malformed = (at: string, problem: string): Refusal =>

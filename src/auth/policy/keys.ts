@@ -91,17 +91,17 @@ export const tagKeys = [
 
 /** Services whose actions are evaluated here: their condition keys are the ones in the tables above. */
 const ownServices = new Set(['aws', 's3', 'iam', 'sts', 'admin']);
-const foreignKey = /^([a-z][a-z0-9.-]{0,127}):[\w.:/=+@ -]{1,256}$/i;
+const otherServiceKey = /^([a-z][a-z0-9.-]{0,127}):[\w.:/=+@ -]{1,256}$/i;
 
 /**
  * A condition key of another service in a policy of an identity, which may be written for several services: no request here has it.
  * `kms:` keys are accepted in an Allow only, because here a Deny of `kms:` actions would not apply where it does on AWS.
  */
-export function findForeignKey(given: string, effect: 'Allow' | 'Deny'): ConditionKey | undefined {
-  const service = foreignKey.exec(given)?.[1]?.toLowerCase();
+export function findOtherServiceKey(input: string, effect: 'Allow' | 'Deny'): ConditionKey | undefined {
+  const service = otherServiceKey.exec(input)?.[1]?.toLowerCase();
   if (service === undefined || ownServices.has(service)) return undefined;
   if (service === 'kms' && effect === 'Deny') return undefined;
-  return { name: given, type: 'any', multivalued: false, valueIn: () => undefined };
+  return { name: input, type: 'any', multivalued: false, valueIn: () => undefined };
 }
 
 export interface ConditionKey {
@@ -125,11 +125,11 @@ function principalTag(principal: Principal, name: string): string | undefined {
 }
 
 /** The key that a policy names (names compare without regard to case), or undefined when there is none. */
-export function findKey(given: string): ConditionKey | undefined {
-  const slash = given.indexOf('/');
+export function findKey(input: string): ConditionKey | undefined {
+  const slash = input.indexOf('/');
   if (slash >= 0) {
-    const family = familyByLowerCase.get(given.slice(0, slash).toLowerCase());
-    const tag = given.slice(slash + 1);
+    const family = familyByLowerCase.get(input.slice(0, slash).toLowerCase());
+    const tag = input.slice(slash + 1);
     if (family === undefined || tag === '' || tag.length > tagNameMax) return undefined;
     const name = `${family}/${tag}`;
     const valueIn = ({ principal, context }: PolicyRequest): Fact =>
@@ -137,7 +137,7 @@ export function findKey(given: string): ConditionKey | undefined {
     return { name, type: 'any', multivalued: false, valueIn };
   }
   // The neutral dialect's headers are the same headers.
-  const found = byLowerCase.get(given.toLowerCase().replace(/^s3:x-store-/, 's3:x-amz-'));
+  const found = byLowerCase.get(input.toLowerCase().replace(/^s3:x-store-/, 's3:x-amz-'));
   if (found === undefined) return undefined;
   const { name, row } = found;
   const of = row.of;

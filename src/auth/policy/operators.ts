@@ -205,9 +205,9 @@ const joinTokens = (tokens: readonly Plain[]): string =>
   tokens.map((token) => (token.is === 'text' ? token.text : '')).join('');
 
 function equals(fold: (text: string) => string): Operator['compile'] {
-  return (given, { at, variables }) =>
+  return (input, { at, variables }) =>
     dynamic(
-      parseTemplate(given, { at, variables, wildcards: false }),
+      parseTemplate(input, { at, variables, wildcards: false }),
       (tokens) => fold(joinTokens(tokens)),
       (expected, value) => fold(value) === expected,
     );
@@ -216,17 +216,17 @@ function equals(fold: (text: string) => string): Operator['compile'] {
 /** In characters. Longer values are not searched, because thousands of patterns could each read a whole header of 16 KiB. */
 const searchedMax = 2_048;
 
-const like: Operator['compile'] = (given, { at, variables }) =>
-  dynamic(parseTemplate(given, { at, variables, wildcards: true }), compileGlob, (glob, value) =>
+const like: Operator['compile'] = (input, { at, variables }) =>
+  dynamic(parseTemplate(input, { at, variables, wildcards: true }), compileGlob, (glob, value) =>
     value.length > searchedMax && isSearching(glob) ? undefined : matchGlob(glob, value),
   );
 
 /** A matcher of ARN patterns. Variables are put in after the cut at colons, so none can shift a segment. */
-export function compileArnPattern(given: string, { at, variables }: ValuePlace): Matcher {
-  const tokens = parseTemplate(given, { at, variables, wildcards: true });
+export function compileArnPattern(input: string, { at, variables }: ValuePlace): Matcher {
+  const tokens = parseTemplate(input, { at, variables, wildcards: true });
   const segments = splitTokens(tokens);
-  if (segments === undefined || !/^(?:arn|\*):/.test(given))
-    throw malformed(at, `${quoted(given)} is not an ARN of ${arnSegments} segments, arn:aws:s3:::name`);
+  if (segments === undefined || !/^(?:arn|\*):/.test(input))
+    throw malformed(at, `${quoted(input)} is not an ARN of ${arnSegments} segments, arn:aws:s3:::name`);
   if (segments.every(isPlain)) {
     const compiled = compileArn(segments);
     return (value) => matchArn(compiled, value);
@@ -238,9 +238,9 @@ export function compileArnPattern(given: string, { at, variables }: ValuePlace):
   };
 }
 
-const arn: Operator['compile'] = (given, place) => {
-  if (given === '*') return () => true;
-  return compileArnPattern(given, place);
+const arn: Operator['compile'] = (input, place) => {
+  if (input === '*') return () => true;
+  return compileArnPattern(input, place);
 };
 
 /** Parses both sides, then compares them. */
@@ -252,9 +252,9 @@ function compared<P, R = P>(
   what: string,
   holds: (value: R, expected: P) => boolean,
 ): Operator['compile'] {
-  return (given, { at }) => {
-    const expected = read.policy(given);
-    if (expected === undefined) throw malformed(at, `${quoted(given)} is not ${what}`);
+  return (input, { at }) => {
+    const expected = read.policy(input);
+    if (expected === undefined) throw malformed(at, `${quoted(input)} is not ${what}`);
     return (text) => {
       const value = read.request(text);
       return value === undefined ? undefined : holds(value, expected);

@@ -190,8 +190,9 @@ export function splitTokens(tokens: readonly Token[]): readonly (readonly Token[
       continue;
     }
     const parts = token.text.split(':');
-    const room = arnSegments - segments.length;
-    const pieces = parts.length > room ? [...parts.slice(0, room), parts.slice(room).join(':')] : parts;
+    const capacity = arnSegments - segments.length;
+    const pieces =
+      parts.length > capacity ? [...parts.slice(0, capacity), parts.slice(capacity).join(':')] : parts;
     for (const [index, text] of pieces.entries()) {
       if (index > 0) segments.push([]);
       if (text !== '') segments.at(-1)?.push({ is: 'text', text });

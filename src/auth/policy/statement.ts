@@ -166,9 +166,9 @@ function checkApplies(
 ): void {
   if (actions.negated || resources === undefined || resources.negated) return;
   const levels = new Set(resources.list.flatMap(levelsOfResource));
-  for (const { given, levels: ofAction } of actions.each)
+  for (const { input, levels: ofAction } of actions.each)
     if (![...ofAction].some((level) => levels.has(level)))
-      throw malformed(at, `${quoted(given)} does not apply to any of its resources`);
+      throw malformed(at, `${quoted(input)} does not apply to any of its resources`);
 }
 
 /** @throws MalformedPolicy */
@@ -263,15 +263,15 @@ export interface ActionRules {
 }
 
 interface Compiled {
-  readonly given: string;
+  readonly input: string;
   readonly glob: Glob;
   readonly levels: ReadonlySet<ActionLevel>;
 }
 
-function compileAction(given: string, { at, service }: ActionRules): Compiled {
-  const lower = given.toLowerCase();
-  if (given.length > actionMax || !actionPattern.test(lower))
-    throw malformed(at, `${quoted(given)} is not an action such as s3:GetObject, or "*"`);
+function compileAction(input: string, { at, service }: ActionRules): Compiled {
+  const lower = input.toLowerCase();
+  if (input.length > actionMax || !actionPattern.test(lower))
+    throw malformed(at, `${quoted(input)} is not an action such as s3:GetObject, or "*"`);
   const glob = compileGlob(
     parseTemplate(lower, { at, variables: false, wildcards: true }).filter(
       (token) => token.is !== 'variable',
@@ -280,8 +280,8 @@ function compileAction(given: string, { at, service }: ActionRules): Compiled {
   const levels = matchLevels(lower, glob);
   const isOther = service !== undefined && lower !== '*' && !lower.startsWith(`${service}:`);
   const isUnknown = service === 's3' && levels.size === 0;
-  if (isOther || isUnknown) throw malformed(at, `${quoted(given)} is not an action of this kind of policy`);
-  return { given, glob, levels };
+  if (isOther || isUnknown) throw malformed(at, `${quoted(input)} is not an action of this kind of policy`);
+  return { input, glob, levels };
 }
 
 /** The levels of the matching actions: service, bucket or object. */
@@ -305,9 +305,9 @@ export function compileActions(
   list: readonly string[],
   rules: ActionRules,
 ): Actions & {
-  readonly each: readonly { readonly given: string; readonly levels: ReadonlySet<ActionLevel> }[];
+  readonly each: readonly { readonly input: string; readonly levels: ReadonlySet<ActionLevel> }[];
 } {
-  const compiled = list.map((given) => compileAction(given, rules));
+  const compiled = list.map((input) => compileAction(input, rules));
   const remembered = new Map<string, boolean>();
   return {
     each: compiled,
@@ -341,31 +341,31 @@ const resourceMax = 2048;
 const everything = '*';
 
 /** Whether the pattern can match the bucket or an object in it. One that cannot is refused, because no request would ever match it. */
-function canName(given: string, bucket: string): boolean {
-  if (given === everything) return true;
-  const [, , service = '', , , rest = ''] = splitArn(given) ?? [];
+function canName(input: string, bucket: string): boolean {
+  if (input === everything) return true;
+  const [, , service = '', , , rest = ''] = splitArn(input) ?? [];
   if (service !== 's3' && !/[*?]/.test(service)) return false;
   const [head = ''] = rest.split(/[*?$]/);
   const isExact = head.length === rest.length || head.includes('/');
   return isExact ? head.split('/')[0] === bucket : `${bucket}/`.startsWith(head);
 }
 
-function checkPlace(given: string, { at, bucket, accessPoint }: ResourceRules): void {
-  if (given.length > resourceMax)
-    throw malformed(at, `${quoted(given)} is longer than ${resourceMax} characters`);
-  if (bucket !== undefined && !canName(given, bucket))
-    throw malformed(at, `${quoted(given)} is not in the bucket ${bucket}`);
-  if (accessPoint === undefined || given === everything) return;
-  if (given !== accessPoint && !given.startsWith(`${accessPoint}/object/`))
-    throw malformed(at, `${quoted(given)} is not of the access point ${accessPoint}`);
+function checkPlace(input: string, { at, bucket, accessPoint }: ResourceRules): void {
+  if (input.length > resourceMax)
+    throw malformed(at, `${quoted(input)} is longer than ${resourceMax} characters`);
+  if (bucket !== undefined && !canName(input, bucket))
+    throw malformed(at, `${quoted(input)} is not in the bucket ${bucket}`);
+  if (accessPoint === undefined || input === everything) return;
+  if (input !== accessPoint && !input.startsWith(`${accessPoint}/object/`))
+    throw malformed(at, `${quoted(input)} is not of the access point ${accessPoint}`);
 }
 
 /** @throws MalformedPolicy */
 export function compileResources(list: readonly string[], rules: ResourceRules): Resources {
-  for (const given of list) checkPlace(given, rules);
+  for (const input of list) checkPlace(input, rules);
   const patterns = list
-    .filter((given) => given !== everything)
-    .map((given) => compileArnPattern(given, { at: rules.at, variables: rules.variables }));
+    .filter((input) => input !== everything)
+    .map((input) => compileArnPattern(input, { at: rules.at, variables: rules.variables }));
   if (patterns.length < list.length) return { match: () => true };
   return {
     match: (request) => {
@@ -381,8 +381,8 @@ export function compileResources(list: readonly string[], rules: ResourceRules):
 }
 
 /** The level of a bucket policy's resource: a pattern that ends without a slash may be both bucket and object. */
-export function levelsOfResource(given: string): readonly ActionLevel[] {
-  const rest = given === everything ? everything : (splitArn(given)?.[5] ?? everything);
+export function levelsOfResource(input: string): readonly ActionLevel[] {
+  const rest = input === everything ? everything : (splitArn(input)?.[5] ?? everything);
   if (rest.includes('/')) return ['object'];
   return /[*$]/.test(rest) ? ['bucket', 'object'] : ['bucket'];
 }
@@ -490,11 +490,11 @@ export function parsePrincipals(value: Json, at: string): Principals {
   const entries = value as ReadonlyMap<string, Json>;
   if (entries.size === 0) throw malformed(at, 'names no principal');
   let everyone = false;
-  for (const [kind, given] of entries) {
+  for (const [kind, input] of entries) {
     const read = readers.get(kind);
     if (read === undefined)
       throw malformed(at, `${quoted(kind)} is no kind of principal here: AWS, CanonicalUser or Service`);
-    for (const name of readNames(given, `${at}.${kind}`)) {
+    for (const name of readNames(input, `${at}.${kind}`)) {
       if (kind === 'AWS' && name === '*') everyone = true;
       else read(name, `${at}.${kind}`, found);
     }

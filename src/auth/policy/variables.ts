@@ -114,8 +114,8 @@ export function perRequest<T>(
       let next = 0;
       const put = (token: Token): Plain =>
         token.is === 'variable' ? { is: 'text', text: values[next++] ?? '' } : token;
-      const compiled = compile((given) => given.map(put));
-      if (values.some((value) => value.length > keptValueMax)) return compiled;
+      const compiled = compile((input) => input.map(put));
+      if (values.some((value) => value.length > cachedValueMax)) return compiled;
       last = { values, compiled };
     }
     return last.compiled;
@@ -139,7 +139,7 @@ export interface CompiledSize {
 export const compiledSizeMax: CompiledSize = { patterns: 256, bytes: 1024 * 1024 };
 
 /** A variable's value is kept with the policy up to this length; a longer one is compiled for each request. */
-const keptValueMax = 256;
+const cachedValueMax = 256;
 
 const statementBytes = 8 * 1024;
 const textBytes = 700;
@@ -153,7 +153,7 @@ const runBytes = 500;
 const variableWeight = 8;
 
 function runSize(run: string, variables: number): number {
-  const length = run.length + variables * keptValueMax;
+  const length = run.length + variables * cachedValueMax;
   if (length <= wordBits && !run.includes('?')) return 2 * length + runBytes / 5;
   // Borders, or masks of each character and a flag for each place.
   if (!run.includes('?')) return 4 * length + runBytes;

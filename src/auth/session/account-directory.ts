@@ -124,13 +124,13 @@ export interface Accounts {
   readonly revisions: Revisions;
 }
 
-interface Kept {
+interface CachedKey {
   readonly account: string;
   readonly revision: string | undefined;
   readonly credential: Credential;
 }
 
-const keptMax = 4_096;
+const cachedKeysMax = 4_096;
 /** The form of every access key. Other texts are not looked up, because a store may not accept them as a key. */
 const isPossible = /^[\w.=+@-]{3,128}$/;
 /** How often the last use of a key is recorded. */
@@ -140,8 +140,8 @@ const useBytes = 256;
 export class AccountKeys {
   readonly #ctx: AccountContext;
   readonly #accounts: Accounts;
-  readonly #kept = new BoundedCache<Kept>({ name: 'access-keys', entriesMax: keptMax });
-  readonly #usedAt = new BoundedCache<number>({ name: 'access-key-uses', entriesMax: keptMax });
+  readonly #cached = new BoundedCache<CachedKey>({ name: 'access-keys', entriesMax: cachedKeysMax });
+  readonly #usedAt = new BoundedCache<number>({ name: 'access-key-uses', entriesMax: cachedKeysMax });
 
   constructor(ctx: AccountContext, accounts: Accounts) {
     this.#ctx = ctx;
@@ -150,17 +150,20 @@ export class AccountKeys {
 
   async find(accessKey: string, metadata: MetadataStore): Promise<Credential | undefined> {
     if (!isPossible.test(accessKey)) return undefined;
-    const kept = this.#kept.get(accessKey);
-    if (kept !== undefined && (await this.#accounts.revisions.of(kept.account, metadata)) === kept.revision)
-      return kept.credential;
+    const cache = this.#cached.get(accessKey);
+    if (
+      cache !== undefined &&
+      (await this.#accounts.revisions.of(cache.account, metadata)) === cache.revision
+    )
+      return cache.credential;
     // Throw before the key is cached, so that the cache only has keys of active accounts.
     const found = await this.#load(accessKey, metadata);
-    if (found === undefined) this.#kept.delete(accessKey);
-    else this.#kept.set(accessKey, found);
+    if (found === undefined) this.#cached.delete(accessKey);
+    else this.#cached.set(accessKey, found);
     return found?.credential;
   }
 
-  async #load(accessKey: string, metadata: MetadataStore): Promise<Kept | undefined> {
+  async #load(accessKey: string, metadata: MetadataStore): Promise<CachedKey | undefined> {
     const opened = await openAccessKey({ metadata, sealer: this.#ctx.sealer }, accessKey);
     if (opened === undefined) return undefined;
     const { account, secretKey } = opened;

@@ -77,7 +77,7 @@ export async function logIn(
   }
   const identity = identityOf(credential);
   if (identity === undefined) throw fail('AccessDenied');
-  await makeRoom(ctx, accessKey);
+  await makeSpace(ctx, accessKey);
   const token = toHex(random.bytes(32));
   const expiresAt = now + config.SVC_LOGIN_TTL;
   const login: LoginRow = {
@@ -100,7 +100,7 @@ export async function logIn(
 }
 
 /** Ends the oldest log-ins of an access key that has many. @throws LimitExceeded */
-async function makeRoom(ctx: LoginContext, accessKey: string): Promise<void> {
+async function makeSpace(ctx: LoginContext, accessKey: string): Promise<void> {
   const all = await scanLogins(ctx.metadata, { limit: loginsMax });
   const live = all.filter(({ row }) => isLive(ctx, row));
   const own = live
@@ -320,10 +320,10 @@ const cookieHeaderMax = 8_192;
 
 /** The token of the request's cookie; undefined where it has none, or two. */
 export function tokenOf({ headers, secure }: Pick<Wire, 'headers' | 'secure'>): string | undefined {
-  const given = headers.get('cookie');
-  if (given === undefined || given.length > cookieHeaderMax) return undefined;
+  const input = headers.get('cookie');
+  if (input === undefined || input.length > cookieHeaderMax) return undefined;
   const start = `${cookieName(secure)}=`;
-  const found = given
+  const found = input
     .split(';')
     .map((pair) => pair.trim())
     .filter((pair) => pair.startsWith(start));
@@ -378,8 +378,8 @@ function assertOwnOrigin({ headers }: Wire): void {
 
 function assertCsrfToken({ hasher }: LoginContext, { headers }: Wire, { token }: LoggedIn): void {
   const encoder = new TextEncoder();
-  const given = encoder.encode(headers.get('x-csrf-token') ?? '');
-  if (areEqual(given, encoder.encode(csrfTokenOf(hasher, token)))) return;
+  const input = encoder.encode(headers.get('x-csrf-token') ?? '');
+  if (areEqual(input, encoder.encode(csrfTokenOf(hasher, token)))) return;
   throw fail(
     'AccessDenied',
     'Requests with the cookie of a log-in must send the csrfToken of GET /admin/v1/session in X-CSRF-Token.',

@@ -5,7 +5,7 @@ import type { Identity } from '../identity.ts';
 
 type CodeContext = Parameters<typeof isCode>[0];
 
-export interface ShownCode {
+export interface MfaCode {
   /** The ARN of the device. */
   readonly serial: string;
   readonly code: string;
@@ -20,7 +20,7 @@ function findMfaHolder(identity: NonNullable<Identity>): string | undefined {
 export async function verifyMfa(
   ctx: CodeContext,
   identity: Identity,
-  { serial, code }: ShownCode,
+  { serial, code }: MfaCode,
 ): Promise<boolean> {
   const holder = identity === undefined ? undefined : findMfaHolder(identity);
   const device = parseArn(serial);

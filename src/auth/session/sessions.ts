@@ -25,7 +25,7 @@ import {
   userCaller,
 } from './account-directory.ts';
 
-interface Kept {
+interface Cached {
   readonly claims: SessionClaims;
   readonly revision?: string;
   /** The revision of the account of the user who assumed the role, where that is another account. */
@@ -34,11 +34,11 @@ interface Kept {
 }
 
 /** The cache is small, because tokens are long. */
-const keptMax = 1_024;
-const keptBytesMax = 8 * 1024 * 1024;
+const cachedMax = 1_024;
+const cachedBytesMax = 8 * 1024 * 1024;
 
 /** The memory of a cached session, beside its token, follows from the claims. */
-const sizeOfSession = ({ claims: { inline = '', managed = [], tags = [] } }: Kept, token: string): number =>
+const sizeOfSession = ({ claims: { inline = '', managed = [], tags = [] } }: Cached, token: string): number =>
   1_024 + 4 * token.length + 2 * inline.length + 200 * (managed.length + tags.length);
 
 interface SessionAccounts extends Accounts {
@@ -49,10 +49,10 @@ interface SessionAccounts extends Accounts {
 export class Sessions {
   readonly #ctx: AccountContext;
   readonly #accounts: SessionAccounts;
-  readonly #kept = new BoundedCache<Kept>({
+  readonly #cached = new BoundedCache<Cached>({
     name: 'sessions',
-    entriesMax: keptMax,
-    bytes: { max: keptBytesMax, sizeOf: sizeOfSession },
+    entriesMax: cachedMax,
+    bytes: { max: cachedBytesMax, sizeOf: sizeOfSession },
   });
 
   constructor(ctx: AccountContext, accounts: SessionAccounts) {
@@ -62,16 +62,16 @@ export class Sessions {
 
   /** @throws InvalidToken, ExpiredToken */
   async find(accessKey: string, token: string, metadata: MetadataStore): Promise<Credential> {
-    const kept = this.#kept.get(token) ?? { claims: await openToken(this.#ctx.sealer, token) };
-    const { claims } = kept;
+    const cached = this.#cached.get(token) ?? { claims: await openToken(this.#ctx.sealer, token) };
+    const { claims } = cached;
     if (claims.accessKey !== accessKey) throw fail('InvalidToken');
     if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
     if (claims.login !== undefined) await this.#assertLoggedIn(claims.login, metadata);
     if ('configured' in claims.of) return this.#ofKey(claims, claims.of.configured, metadata);
     const now = await this.#accounts.revisions.of(claims.account, metadata);
     const byRevision = await this.#revisionOfUser(claims, metadata);
-    if (kept.credential !== undefined && now === kept.revision && byRevision === kept.byRevision)
-      return kept.credential;
+    if (cached.credential !== undefined && now === cached.revision && byRevision === cached.byRevision)
+      return cached.credential;
     const look = this.#accounts.revisions.look();
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, async () => {
       assertActive(await findProfile(metadata, claims.account));
@@ -81,7 +81,7 @@ export class Sessions {
     this.#accounts.revisions.saw(claims.account, revision, look);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
     const credential = await this.#credentialOf(claims, { caller, revision });
-    this.#kept.set(token, { claims, revision, byRevision, credential });
+    this.#cached.set(token, { claims, revision, byRevision, credential });
     return credential;
   }
 
@@ -265,5 +265,5 @@ export async function issueSession(
   const SessionToken = await sealToken(sealer, claims);
   const { accessKey, secretKey, expires } = claims;
   const Expiration = isoTime(expires);
-  return { claims, shown: { AccessKeyId: accessKey, SecretAccessKey: secretKey, SessionToken, Expiration } };
+  return { claims, issued: { AccessKeyId: accessKey, SecretAccessKey: secretKey, SessionToken, Expiration } };
 }

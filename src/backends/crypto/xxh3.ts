@@ -272,8 +272,8 @@ class Xxh3 implements Hash {
   readonly #bits: 64 | 128;
   readonly #acc = writeLanes(start);
   /** The last stripe that was consumed, then the bytes that were not. */
-  readonly #kept = new Uint8Array(stripeLength + bufferLength);
-  readonly #view = new DataView(this.#kept.buffer);
+  readonly #buffered = new Uint8Array(stripeLength + bufferLength);
+  readonly #view = new DataView(this.#buffered.buffer);
   #filled = 0;
   #size = 0;
   #stripe = 0;
@@ -293,7 +293,7 @@ class Xxh3 implements Hash {
       at = -this.#filled & (stripeLength - 1);
       this.#keep(bytes.subarray(0, at));
       this.#consume(this.#view, { at: stripeLength, count: this.#filled / stripeLength });
-      this.#kept.copyWithin(0, this.#filled, this.#filled + stripeLength);
+      this.#buffered.copyWithin(0, this.#filled, this.#filled + stripeLength);
       this.#filled = 0;
     }
     const count = (bytes.length - at - 1) >>> 6;
@@ -301,14 +301,14 @@ class Xxh3 implements Hash {
       const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       this.#consume(view, { at, count });
       at += count * stripeLength;
-      this.#kept.set(bytes.subarray(at - stripeLength, at));
+      this.#buffered.set(bytes.subarray(at - stripeLength, at));
     }
     this.#keep(bytes.subarray(at));
   }
 
   digest(): Uint8Array {
     if (this.#size <= shortMax) {
-      const input = new DataView(this.#kept.buffer, stripeLength, this.#filled);
+      const input = new DataView(this.#buffered.buffer, stripeLength, this.#filled);
       return this.#bits === 64 ? shortDigest64(input) : shortDigest128(input);
     }
     this.#consume(this.#view, { at: stripeLength, count: (this.#filled - 1) >>> 6 });
@@ -317,7 +317,7 @@ class Xxh3 implements Hash {
   }
 
   #keep(bytes: Uint8Array): void {
-    this.#kept.set(bytes, stripeLength + this.#filled);
+    this.#buffered.set(bytes, stripeLength + this.#filled);
     this.#filled += bytes.length;
   }
 

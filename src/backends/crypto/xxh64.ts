@@ -38,8 +38,8 @@ function consumeStripe(acc: Int32Array, input: DataView, at: number): void {
 
 class Xxh64 implements Hash {
   readonly #acc = writeLanes([wrap64(p1 + p2), p2, 0n, wrap64(-p1)]);
-  readonly #kept = new Uint8Array(stripeLength);
-  readonly #view = new DataView(this.#kept.buffer);
+  readonly #buffered = new Uint8Array(stripeLength);
+  readonly #view = new DataView(this.#buffered.buffer);
   #filled = 0;
   #size = 0;
 
@@ -48,7 +48,7 @@ class Xxh64 implements Hash {
     let at = 0;
     if (this.#filled > 0) {
       at = Math.min(stripeLength - this.#filled, bytes.length);
-      this.#kept.set(bytes.subarray(0, at), this.#filled);
+      this.#buffered.set(bytes.subarray(0, at), this.#filled);
       this.#filled += at;
       if (this.#filled < stripeLength) return;
       consumeStripe(this.#acc, this.#view, 0);
@@ -56,7 +56,7 @@ class Xxh64 implements Hash {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const end = bytes.length - stripeLength;
     for (; at <= end; at += stripeLength) consumeStripe(this.#acc, view, at);
-    this.#kept.set(bytes.subarray(at));
+    this.#buffered.set(bytes.subarray(at));
     this.#filled = bytes.length - at;
   }
 

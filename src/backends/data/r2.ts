@@ -99,7 +99,7 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
   });
 
   return {
-    heldBytesMax: chunkBytes,
+    bufferedBytesMax: chunkBytes,
 
     async write(id, source, { owner, size, signal }) {
       const bytes = await gather(source, { size, signal });

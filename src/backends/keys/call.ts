@@ -32,9 +32,9 @@ export function openCall(options: CallOptions): KmsCall {
   let skewMs = 0;
   const send = openSend(options, { now: () => clock.now() + skewMs });
   return async (action, body, cause) => {
-    let held = await credentials.current();
+    let current = await credentials.current();
     for (let attempt = 1; ; attempt += 1) {
-      const reply = await send(held, { action, asked: body, cause });
+      const reply = await send(current, { action, asked: body, cause });
       if (reply.status === 200) return readWhole(reply);
       const { code, message } = errorIn(reply);
       if (attempt < attemptsMax && isLate(code, message)) {
@@ -44,9 +44,9 @@ export function openCall(options: CallOptions): KmsCall {
           continue;
         }
       }
-      const next = attempt < attemptsMax && isRefused(code) ? await credentials.replace(held) : undefined;
+      const next = attempt < attemptsMax && isRefused(code) ? await credentials.replace(current) : undefined;
       if (next === undefined) throw failure(reply.status, code, message);
-      held = next;
+      current = next;
     }
   };
 }
@@ -60,10 +60,10 @@ interface Question {
 function openSend({ requests, origin, region, hasher }: CallOptions, clock: Pick<Clock, 'now'>) {
   let last: { readonly of: KmsCredentials; readonly sign: Signer } | undefined;
   const { host } = new URL(origin);
-  return (held: KmsCredentials, { action, asked, cause }: Question): Promise<KeyReply> => {
-    const { accessKey, secretKey, token } = held;
-    if (last?.of !== held)
-      last = { of: held, sign: signer({ hasher, clock, accessKey, secretKey, region, service: 'kms' }) };
+  return (current: KmsCredentials, { action, asked, cause }: Question): Promise<KeyReply> => {
+    const { accessKey, secretKey, token } = current;
+    if (last?.of !== current)
+      last = { of: current, sign: signer({ hasher, clock, accessKey, secretKey, region, service: 'kms' }) };
     const body = JSON.stringify(asked);
     const { headers } = last.sign({
       method: 'POST',

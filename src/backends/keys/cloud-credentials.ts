@@ -92,12 +92,12 @@ export const imdsCredentials = (requests: KeyRequests, origin: string): Credenti
     const role = (await ask('GET', rolesPath, headers)).split('\n')[0]?.trim() ?? '';
     if (!/^[\w+=,.@-]{1,128}$/.test(role))
       throw new KeyFailure('unavailable', 'the metadata service names no role of this machine');
-    const given = readObject(await ask('GET', rolesPath + role, headers));
+    const input = readObject(await ask('GET', rolesPath + role, headers));
     return toCredentials('the metadata service', [
-      given?.['AccessKeyId'],
-      given?.['SecretAccessKey'],
-      given?.['Token'],
-      given?.['Expiration'],
+      input?.['AccessKeyId'],
+      input?.['SecretAccessKey'],
+      input?.['Token'],
+      input?.['Expiration'],
     ]);
   },
 });
@@ -146,7 +146,7 @@ export const webIdentityCredentials = (
 /** Values are not repeated in the failure: they are secrets. */
 function toCredentials(from: string, [accessKey, secretKey, token, end]: readonly unknown[]): KmsCredentials {
   const endsAt = typeof end === 'string' ? Date.parse(end) : Number.NaN;
-  const isText = (given: unknown): given is string => typeof given === 'string' && printable.test(given);
+  const isText = (input: unknown): input is string => typeof input === 'string' && printable.test(input);
   if (isText(accessKey) && isText(secretKey) && isText(token) && !Number.isNaN(endsAt))
     return { accessKey, secretKey, token, endsAt };
   throw new KeyFailure('unavailable', `${from} answered without credentials`);

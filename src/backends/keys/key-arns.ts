@@ -17,16 +17,16 @@ export const isKeyArn = (name: string): boolean => /^arn:[^:]+:kms:[^:]*:[^:]*:k
 export class KeyArns {
   readonly #call: KmsCall;
   readonly #clock: Pick<Clock, 'elapsed'>;
-  readonly #keptMs: number;
+  readonly #cacheMs: number;
   readonly #known = new BoundedCache<Known>({ name: 'kms-key-arns', entriesMax: namesMax });
 
   constructor(
     call: KmsCall,
-    { clock, keptMs }: { readonly clock: Pick<Clock, 'elapsed'>; readonly keptMs: number },
+    { clock, cacheMs }: { readonly clock: Pick<Clock, 'elapsed'>; readonly cacheMs: number },
   ) {
     this.#call = call;
     this.#clock = clock;
-    this.#keptMs = keptMs;
+    this.#cacheMs = cacheMs;
   }
 
   /** The ARN where the service need not be asked; `stale`: also one that was found too long ago. */
@@ -46,7 +46,7 @@ export class KeyArns {
     const arn = (KeyMetadata as { readonly Arn?: unknown } | undefined)?.Arn;
     if (typeof arn !== 'string' || !isKeyArn(arn))
       throw new KeyFailure('unavailable', 'DescribeKey was answered without the ARN of a key');
-    this.#known.set(name, { arn, until: this.#clock.elapsed() + this.#keptMs });
+    this.#known.set(name, { arn, until: this.#clock.elapsed() + this.#cacheMs });
     return arn;
   }
 }

@@ -21,7 +21,7 @@ export interface Session {
 }
 
 /** How long handles count as known: a key that was generated meanwhile wraps after this time. */
-const keysKeptMs = 10_000;
+const keysCacheMs = 10_000;
 const namesMax = 1_024;
 /** The key is of another kind, or not made for wrapping: the device works. */
 const keyFaults: ReadonlySet<number> = new Set([
@@ -75,7 +75,7 @@ export class Token {
     const keys = await cryptoki.findKeys(handle, label);
     if (keys.length === 0) await this.assertPresent(cryptoki);
     if (this.#keys.size >= namesMax) this.#keys.clear();
-    if (keys.length > 0) this.#keys.set(label, { keys, until: clock.elapsed() + keysKeptMs });
+    if (keys.length > 0) this.#keys.set(label, { keys, until: clock.elapsed() + keysCacheMs });
     return keys;
   }
 

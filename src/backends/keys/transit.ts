@@ -314,28 +314,28 @@ class TransitSession {
   #keep(value: Lease, firstLifeMs: number): void {
     const { clock } = this.#options;
     const { lifeMs, isRenewable } = value;
-    const held = { value, until: clock.elapsed() + lifeMs };
-    this.#lease = held;
+    const current = { value, until: clock.elapsed() + lifeMs };
+    this.#lease = current;
     if (lifeMs === Number.POSITIVE_INFINITY) return;
     const waitMs = Math.min((lifeMs * 2) / 3, isRenewable ? renewalMsMax : Number.POSITIVE_INFINITY);
-    void this.#renewAfter(waitMs, held, firstLifeMs);
+    void this.#renewAfter(waitMs, current, firstLifeMs);
   }
 
   async #renewAfter(
     ms: number,
-    held: { readonly value: Lease; readonly until: number },
+    current: { readonly value: Lease; readonly until: number },
     firstLifeMs: number,
   ) {
     const { clock, telemetry } = this.#options;
     await clock.sleep(Math.max(pauseMinMs, ms), this.#closing.signal);
-    if (this.#closing.signal.aborted || this.#lease !== held) return;
+    if (this.#closing.signal.aborted || this.#lease !== current) return;
     try {
-      const next = await this.#renew(held.value);
+      const next = await this.#renew(current.value);
       if (next !== undefined && next.lifeMs >= firstLifeMs * shortened) this.#keep(next, firstLifeMs);
       else await this.#logIn();
     } catch (cause) {
       telemetry.log('WARN', 'the token of the key provider could not be renewed', { cause });
-      if (clock.elapsed() + pauseMs < held.until) void this.#renewAfter(pauseMs, held, firstLifeMs);
+      if (clock.elapsed() + pauseMs < current.until) void this.#renewAfter(pauseMs, current, firstLifeMs);
     }
   }
 

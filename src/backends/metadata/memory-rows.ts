@@ -102,10 +102,10 @@ export class MemoryRows {
     if (expiresAt < never) this.#expireAt(expiresAt, key);
   }
 
-  #logOf(table: AnyTable, { keptInMemory }: NonNullable<AnyTable['log']>): Latest<Entry> {
+  #logOf(table: AnyTable, { linesInMemory }: NonNullable<AnyTable['log']>): Latest<Entry> {
     let log = this.#logs.get(table);
     if (log === undefined) {
-      const max = { lines: keptInMemory, bytes: logBytesMax };
+      const max = { lines: linesInMemory, bytes: logBytesMax };
       log = new Latest(max, (line) => parseLine(table, line));
       this.#logs.set(table, log);
     }
@@ -234,19 +234,19 @@ export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
 
 function frozenRow(table: AnyTable, row: Columns): Columns {
   // Copied whole and then processed, because building it column by column costs three times as much.
-  const kept: Record<string, unknown> = { ...row };
-  for (const column in kept) {
+  const retained: Record<string, unknown> = { ...row };
+  for (const column in retained) {
     const type: ColumnType | undefined = table.columns[column];
     if (type === undefined) throw new Error(`${table.name} declares no column ${column}`);
-    const value = kept[column];
-    if (value === undefined) delete kept[column];
-    else if (type === 'json') kept[column] = frozenCopy(value);
-    else if (type === 'blob' && value instanceof Uint8Array) kept[column] = Uint8Array.from(value);
+    const value = retained[column];
+    if (value === undefined) delete retained[column];
+    else if (type === 'json') retained[column] = frozenCopy(value);
+    else if (type === 'blob' && value instanceof Uint8Array) retained[column] = Uint8Array.from(value);
     else if (!hasType(type, value)) {
       throw new Error(`${table.name}.${column} takes ${type}, not ${JSON.stringify(value)}`);
     }
   }
-  return Object.freeze(kept);
+  return Object.freeze(retained);
 }
 
 /** A counter row starts at 0, in every column that is no part of its key. */

@@ -156,7 +156,7 @@ async function clearLocks({ sender, locks, budgetMs }: Swept, until: bigint): Pr
       continue;
     }
     const found = answer.locks ?? [];
-    const oldest = await oldestHeld(found, (some) => locks.resolve(some, { readsAt: 0n, backoff }));
+    const oldest = await oldestOpen(found, (some) => locks.resolve(some, { readsAt: 0n, backoff }));
     if (oldest <= safe) safe = oldest - 1n;
     const last = found.at(-1);
     if (last !== undefined && found.length === page) from = Buffer.concat([last.key, Buffer.of(0)]);
@@ -166,14 +166,14 @@ async function clearLocks({ sender, locks, budgetMs }: Swept, until: bigint): Pr
 }
 
 /** The start of the oldest transaction that lives on. */
-async function oldestHeld(
+async function oldestOpen(
   found: readonly LockInfo[],
-  resolve: (locks: readonly LockInfo[]) => Promise<{ readonly isHeld: boolean }>,
+  resolve: (locks: readonly LockInfo[]) => Promise<{ readonly isLocked: boolean }>,
 ): Promise<bigint> {
   let oldest = 0xffff_ffff_ffff_ffffn;
   for (const lock of found) {
     const start = fromWide(lock.lock_version);
-    if ((await resolve([lock])).isHeld && start < oldest) oldest = start;
+    if ((await resolve([lock])).isLocked && start < oldest) oldest = start;
   }
   return oldest;
 }

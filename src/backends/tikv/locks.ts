@@ -22,7 +22,7 @@ interface Meeting {
 
 interface Met {
   /** A transaction that may be alive holds one: wait for it. */
-  readonly isHeld: boolean;
+  readonly isLocked: boolean;
   /** Start timestamps of the transactions whose locks a reader may ignore. */
   readonly passable: readonly Wide[];
 }
@@ -54,7 +54,7 @@ export class Locks {
     const groups = [...Map.groupBy(locks, groupKey).values()];
     const fates = await Promise.all(groups.map((some) => this.#resolveGroup(some, { ...meeting, now })));
     return {
-      isHeld: fates.includes('held'),
+      isLocked: fates.includes('held'),
       passable: groups.flatMap(([lock], i) =>
         lock !== undefined && fates[i] === 'passable' ? [lock.lock_version] : [],
       ),

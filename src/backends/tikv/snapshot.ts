@@ -128,9 +128,9 @@ export class Snapshot {
       locks.push(error.locked);
     }
     const { backoff, passing = [] } = reading;
-    const { isHeld, passable } = await this.#parts.locks.resolve(locks, { readsAt: this.#at, backoff });
+    const { isLocked, passable } = await this.#parts.locks.resolve(locks, { readsAt: this.#at, backoff });
     if (passable.length > 0) reading.passing = [...passing, ...passable];
-    if (isHeld) await backoff.wait('a lock of another transaction stays');
+    if (isLocked) await backoff.wait('a lock of another transaction stays');
   }
 }
 

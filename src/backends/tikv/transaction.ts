@@ -213,8 +213,8 @@ export class Transaction {
   }
 
   async #meet(locks: readonly LockInfo[], backoff: Backoff): Promise<void> {
-    const { isHeld } = await this.#parts.locks.resolve(locks, { readsAt: 0n, backoff });
-    if (isHeld && !(await backoff.tryWait())) throw new Conflict('a lock of another transaction stays');
+    const { isLocked } = await this.#parts.locks.resolve(locks, { readsAt: 0n, backoff });
+    if (isLocked && !(await backoff.tryWait())) throw new Conflict('a lock of another transaction stays');
   }
 
   #mutations(): readonly Mutation[] {

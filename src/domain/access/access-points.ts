@@ -38,8 +38,8 @@ const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
 
 function drawAlias({ random }: Pick<Ctx, 'random'>, name: string): string {
   const drawn = Array.from(random.bytes(randomLength), (byte) => letters[byte % letters.length]).join('');
-  const room = aliasMax - aliasSuffix.length - randomLength - 1;
-  return `${trimEnd(name.slice(0, room), '-')}-${drawn}${aliasSuffix}`;
+  const space = aliasMax - aliasSuffix.length - randomLength - 1;
+  return `${trimEnd(name.slice(0, space), '-')}-${drawn}${aliasSuffix}`;
 }
 
 export const accessPointArn = ({

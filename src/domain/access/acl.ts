@@ -24,7 +24,7 @@ export const cannedAcl = (of: AclOf, name: string): CannedAcl | undefined =>
   cannedNames[of].find((each) => each === name);
 
 /** An ACL as a request gives it: a canned ACL, or grants. */
-export type GivenAcl = { readonly canned: CannedAcl } | { readonly grants: readonly Grant[] };
+export type RequestedAcl = { readonly canned: CannedAcl } | { readonly grants: readonly Grant[] };
 
 export interface AclOwners {
   /** The account that owns the bucket or object with this ACL. */
@@ -63,10 +63,10 @@ const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]
 };
 
 /** The grants of an ACL, without a grant to the bucket's owner when the bucket's owner has full control already. */
-export function resolveGrants(given: GivenAcl, owners: AclOwners): readonly Grant[] {
-  if ('grants' in given) return given.grants;
+export function resolveGrants(input: RequestedAcl, owners: AclOwners): readonly Grant[] {
+  if ('grants' in input) return input.grants;
   const { owner, bucketOwner } = owners;
-  const others = beside[given.canned](owners);
+  const others = beside[input.canned](owners);
   const isOwn = owner === bucketOwner;
   return [
     toUser(owner, 'FULL_CONTROL'),

@@ -9,7 +9,14 @@ import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { type OwnershipControls, ownershipControls, publicAccessBlock } from '../configurations/families.ts';
-import { type AclOf, type AclOwners, type GivenAcl, isPlainAcl, isPublicAcl, resolveGrants } from './acl.ts';
+import {
+  type AclOf,
+  type AclOwners,
+  isPlainAcl,
+  isPublicAcl,
+  type RequestedAcl,
+  resolveGrants,
+} from './acl.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata'>;
 export const ownerships = ['BucketOwnerEnforced', 'BucketOwnerPreferred', 'ObjectWriter'] as const;
@@ -24,9 +31,9 @@ export async function readOwnership(ctx: Ctx, bucket: BucketRow): Promise<Owners
  * Under BucketOwnerEnforced an ACL is accepted if it changes nothing: the bucket's owner has full control anyway. `private`
  * changes nothing where the bucket's owner also owns the object.
  */
-function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boolean {
-  if (!('canned' in given)) return isPlainAcl(given.grants, bucketOwner);
-  const { canned } = given;
+function changesNothing(input: RequestedAcl, { owner, bucketOwner }: AclOwners): boolean {
+  if (!('canned' in input)) return isPlainAcl(input.grants, bucketOwner);
+  const { canned } = input;
   return canned === 'bucket-owner-full-control' || (canned === 'private' && owner === bucketOwner);
 }
 
@@ -60,14 +67,14 @@ interface Taking {
  */
 async function takeAcl(
   ctx: Ctx,
-  given: GivenAcl,
+  input: RequestedAcl,
   { of, bucket, owner, ownership, accessPoint }: Taking,
 ): Promise<readonly Grant[] | undefined> {
   if (ownership === 'BucketOwnerEnforced') {
-    if (changesNothing(given, { owner, bucketOwner: bucket.owner })) return undefined;
+    if (changesNothing(input, { owner, bucketOwner: bucket.owner })) return undefined;
     throw fail('AccessControlListNotSupported');
   }
-  const grants = resolveGrants(given, { owner, bucketOwner: bucket.owner });
+  const grants = resolveGrants(input, { owner, bucketOwner: bucket.owner });
   if (accessPoint?.block.BlockPublicAcls === true && isPublicAcl(grants)) throw publicAclBlocked();
   await assertUnblocked(ctx, bucket, grants);
   if (of === 'object' && JSON.stringify(grants).length > objectAclMax)
@@ -78,14 +85,14 @@ async function takeAcl(
 /** The ACL to store for a bucket or an existing object. */
 export async function acceptAcl(
   ctx: Ctx,
-  given: GivenAcl,
+  input: RequestedAcl,
   on: Omit<Taking, 'ownership'>,
 ): Promise<readonly Grant[] | undefined> {
   const ownership = await readOwnership(ctx, on.bucket);
   // The public service refuses `private` as a change, though it ignores the same ACL where the owner writes an object.
-  const isPrivate = 'canned' in given && given.canned === 'private';
+  const isPrivate = 'canned' in input && input.canned === 'private';
   if (ownership === 'BucketOwnerEnforced' && isPrivate) throw fail('AccessControlListNotSupported');
-  return takeAcl(ctx, given, { ...on, ownership });
+  return takeAcl(ctx, input, { ...on, ownership });
 }
 
 export interface ObjectAccess {
@@ -99,19 +106,19 @@ export async function accessOfNew(
   bucket: BucketRow,
   {
     writer,
-    given,
+    input,
     accessPoint,
-  }: Pick<Taking, 'accessPoint'> & { readonly writer: string; readonly given: GivenAcl | undefined },
+  }: Pick<Taking, 'accessPoint'> & { readonly writer: string; readonly input: RequestedAcl | undefined },
 ): Promise<ObjectAccess> {
   const ownership = await readOwnership(ctx, bucket);
   const isHandedOver =
-    given !== undefined && 'canned' in given && given.canned === 'bucket-owner-full-control';
+    input !== undefined && 'canned' in input && input.canned === 'bucket-owner-full-control';
   const isBucketOwners =
     ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
   const owner = isBucketOwners ? bucket.owner : writer;
-  if (given === undefined) return { owner };
+  if (input === undefined) return { owner };
   // A writer of another account that sends `private` asks to own the object.
   const meant = ownership === 'BucketOwnerEnforced' ? writer : owner;
-  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner: meant, ownership, accessPoint });
+  const grants = await takeAcl(ctx, input, { of: 'object', bucket, owner: meant, ownership, accessPoint });
   return grants === undefined || isPlainAcl(grants, owner) ? { owner } : { owner, acl: grants };
 }

@@ -42,7 +42,7 @@ export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | 
   (await findTask(metadata, snapshots, ''))?.state;
 
 /** Versions and bytes of all buckets in the last snapshot; undefined before the first one. */
-export async function countHeld(
+export async function countStored(
   ctx: Ctx,
 ): Promise<{ readonly count: number; readonly bytes: number } | undefined> {
   const snapshot = await classSnapshot(ctx);

@@ -104,7 +104,7 @@ async function countRemains(
 }
 
 /** The refusal of a deletion, with what keeps the bucket. */
-export async function explainKept(
+export async function explainRemains(
   ctx: Pick<Context, 'metadata'>,
   bucket: BucketRow,
   cause: unknown,

@@ -76,7 +76,7 @@ export async function leftToEmpty(
 }
 
 /** How long a result is kept. */
-const keptMs = 7 * 24 * 60 * 60 * 1000;
+const retentionMs = 7 * 24 * 60 * 60 * 1000;
 const pageRows = 256;
 const atOnce = 8;
 
@@ -146,7 +146,7 @@ export async function cancelEmptying(
       state: ended,
       progress: advanceProgress(found.progress, measureEmptying(ended), now),
       expect: found.revision,
-      expiresAt: now + keptMs,
+      expiresAt: now + retentionMs,
       then: await recorded(record),
     });
     if (!outcome.applied) continue;
@@ -183,7 +183,7 @@ export async function emptyPage(
     state: saved,
     progress: advanceProgress(progress, measureEmptying(saved), now),
     expect: revision,
-    ...(isDone ? { expiresAt: now + keptMs } : {}),
+    ...(isDone ? { expiresAt: now + retentionMs } : {}),
   });
   return countDeleted(next) - countDeleted(state);
 }
@@ -207,30 +207,30 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
   );
   const gone = { versions: 0, markers: 0 };
   const bytes = { deleted: 0, kept: 0 };
-  let kept = 0;
+  let retained = 0;
   await inParallel(atOnce, [...keys.values()], async (versions) => {
-    const held: number[] = [];
+    const locked: number[] = [];
     // Oldest first, so that no deletion has to move a version to the head.
     for (const row of versions.toReversed()) {
       const outcome = await unlessDamaged(() =>
         removeSeenVersion(ctx, bucket, { row, requestId: state.requestId }),
       );
       if (outcome instanceof MetadataDamaged) damaged.push(outcome);
-      if (outcome === 'kept') held.push(row.size);
+      if (outcome === 'kept') locked.push(row.size);
       if (outcome !== 'gone') continue;
       gone[row.marker ? 'markers' : 'versions'] += 1;
       bytes.deleted += row.size;
       // A held version stood under the marker. It is the head now, and the next phase will count it there.
-      if (row.marker && row.slot === headSlot) held.pop();
+      if (row.marker && row.slot === headSlot) locked.pop();
     }
-    kept += held.length;
-    bytes.kept += held.reduce((sum, size) => sum + size, 0);
+    retained += locked.length;
+    bytes.kept += locked.reduce((sum, size) => sum + size, 0);
   });
   const { versions, markers, uploads } = state.deleted;
   const next: Emptying = {
     ...countDamaged(ctx, bucket, { state, damaged }),
     deleted: { versions: versions + gone.versions, markers: markers + gone.markers, uploads },
-    kept: state.kept + kept,
+    kept: state.kept + retained,
     bytes: {
       deleted: (state.bytes?.deleted ?? 0) + bytes.deleted,
       kept: (state.bytes?.kept ?? 0) + bytes.kept,

@@ -52,7 +52,7 @@ export async function leftToReshard(
 /** The largest count; CreateBucket has the same limit. */
 export const shardsMax = 65_536;
 /** How long a result is kept. */
-const keptMs = 7 * 24 * 60 * 60 * 1000;
+const retentionMs = 7 * 24 * 60 * 60 * 1000;
 /** Shards that split concurrently; the store has one queue for each. */
 const atOnce = 4;
 /** How long a round may take before it saves its progress. */
@@ -138,7 +138,7 @@ async function reshardAtOnce(
     why: 'This metadata backend keeps a bucket as one ordered range: no row had to move.',
     finishedAt: fresh.startedAt,
   };
-  const expiresAt = fresh.startedAt + keptMs;
+  const expiresAt = fresh.startedAt + retentionMs;
   const progress = advanceProgress(undefined, measureResharding(state), fresh.startedAt);
   await putTask(ctx.metadata, reshardings, { name: bucket.id, state, progress, expect, expiresAt });
   return state;
@@ -276,7 +276,7 @@ async function finish(
     state: ended,
     progress: advanceProgress(progress, measureResharding(ended), finishedAt),
     expect: revision,
-    expiresAt: finishedAt + keptMs,
+    expiresAt: finishedAt + retentionMs,
   });
   return 0;
 }

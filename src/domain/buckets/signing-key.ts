@@ -57,7 +57,7 @@ export async function signingSecret(
     throw fail('KeyExpired');
   }
   const name = `${bucket.id} ${key.keyId} ${signingKeyIdentity(key)}`;
-  const times = { clock, keptMs: config.SVC_DEK_CACHE_TTL, failureKeptMs: failedMs };
+  const times = { clock, cacheMs: config.SVC_DEK_CACHE_TTL, failureCacheMs: failedMs };
   return caches.of(Secrets).find(name, times, () =>
     askToUnwrap(ctx, (keys) =>
       keys.unwrap({ keyId: key.keyId, wrapped: fromBase64(key.wrapped) }, signingContext(bucket)),

@@ -24,7 +24,7 @@ const topic = 'clusters';
 
 /** The first view of a process reconciles the rows of clusters, and retries until the metadata store answers. */
 export function openClusterStates(ctx: Ctx): ClusterStates {
-  let held: { readonly view: Promise<ClusterView>; readonly readAt: number } | undefined;
+  let cached: { readonly view: Promise<ClusterView>; readonly readAt: number } | undefined;
   let reading: Promise<ClusterView> | undefined;
   let isReconciled = false;
 
@@ -45,7 +45,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
     const readAt = ctx.clock.elapsed();
     const mine: Promise<ClusterView> = read().then((view) => {
       // If the view was invalidated during the read, waiting callers still get it, and later callers read again.
-      if (reading === mine) held = { view: mine, readAt };
+      if (reading === mine) cached = { view: mine, readAt };
       return view;
     });
     const over = (): void => {
@@ -57,13 +57,13 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   }
 
   const forget = (): void => {
-    held = undefined;
+    cached = undefined;
     reading = undefined;
   };
   ctx.siblings.subscribe(topic, forget);
   return {
     view() {
-      if (held !== undefined && ctx.clock.elapsed() - held.readAt < ttlMs) return held.view;
+      if (cached !== undefined && ctx.clock.elapsed() - cached.readAt < ttlMs) return cached.view;
       return reading ?? readAnew();
     },
     async changed() {

@@ -12,7 +12,7 @@ import { drawId } from '../common/ids.ts';
 
 type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'room' | 'clusterStates' | 'keys'
+  'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'diskSpace' | 'clusterStates' | 'keys'
 >;
 
 /** `full`: reads and deletions work, further data is refused. */
@@ -77,7 +77,7 @@ export function openReadiness(ctx: Ctx): Readiness {
 
   return async () => {
     const [states, settings] = await Promise.all([probed(), check(ctx, 'settings', () => checkListed(ctx))]);
-    return buildReport([...states.map((state) => withRoom(ctx, state)), settings]);
+    return buildReport([...states.map((state) => withDiskSpace(ctx, state)), settings]);
   };
 }
 
@@ -163,8 +163,8 @@ async function checkListed({ clusterStates, config }: Ctx): Promise<void> {
 }
 
 /** Reports a disk below its reserve immediately, without waiting for the next probe. */
-function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
-  const warning = room?.states().find(({ component }) => component === state.component)?.warning;
+function withDiskSpace({ diskSpace }: Ctx, state: ComponentState): ComponentState {
+  const warning = diskSpace?.states().find(({ component }) => component === state.component)?.warning;
   return warning === undefined || state.status === 'failed'
     ? state
     : { ...state, status: 'full', reason: warning };

@@ -45,7 +45,7 @@ export function queueOrphan(
 export function queueGarbageAll(all: readonly Extent[], options: GarbageOptions): readonly SideChange[] {
   const { manifestId, ...rest } = options;
   // Objects that clients put into the upstream bucket themselves must not be deleted (ADR 15).
-  const extents = all.filter(({ foreign }) => foreign === undefined);
+  const extents = all.filter(({ foreign: unmanaged }) => unmanaged === undefined);
   const changes: SideChange[] = [];
   for (let start = 0; start < extents.length; start += extentsPerTask) {
     changes.push(queueGarbage(extents.slice(start, start + extentsPerTask), rest));

@@ -28,7 +28,7 @@ export interface Family<T> {
   readonly name: string;
   readonly parse: (text: string) => T;
   /** Bytes that a parsed document takes in memory, when the length of its text does not determine that. */
-  heldBytes?(value: T): number;
+  retainedBytes?(value: T): number;
   /** A change fences the commits of object writers that read an older bucket row: they retry with the new row. */
   readonly fencesWriters?: boolean;
 }
@@ -37,22 +37,22 @@ export interface Family<T> {
 export const family = <T>(name: string): Family<T> => ({ name, parse: (text) => JSON.parse(text) as T });
 
 /** Limits of the cache of parsed documents, per process. */
-const keptMax = { entries: 16_384, bytes: 24 * 1024 * 1024 } as const;
+const cachedMax = { entries: 16_384, bytes: 24 * 1024 * 1024 } as const;
 /** Estimated memory of a parsed JSON text for each of its characters. */
 const bytesPerCharacter = 12;
 const leastBytes = 512;
 
-interface Kept {
+interface Cached {
   readonly value: unknown;
   readonly bytes: number;
 }
 
-class Documents extends BoundedCache<Kept> {
+class Documents extends BoundedCache<Cached> {
   constructor() {
     super({
       name: 'documents',
-      entriesMax: keptMax.entries,
-      bytes: { max: keptMax.bytes, sizeOf: ({ bytes }) => bytes },
+      entriesMax: cachedMax.entries,
+      bytes: { max: cachedMax.bytes, sizeOf: ({ bytes }) => bytes },
     });
   }
 }
@@ -64,21 +64,21 @@ const looksMax = 8;
 export async function readDocument<T>(
   { metadata, caches }: Pick<Context, 'metadata' | 'caches'>,
   bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
-  { name, parse, heldBytes }: Family<T>,
+  { name, parse, retainedBytes }: Family<T>,
 ): Promise<T | undefined> {
-  const kept = caches.of(Documents);
+  const cached = caches.of(Documents);
   let { documents } = bucket;
   for (let look = 0; look < looksMax; look += 1) {
     const id = documents[name];
     if (id === undefined) return undefined;
-    const known = kept.get(id);
+    const known = cached.get(id);
     // The cast is safe: only the family under which the bucket names a document reads it.
     if (known !== undefined) return known.value as T;
     const text = await readText(metadata, id);
     if (text !== undefined) {
       const value = parse(text);
-      const bytes = leastBytes + (heldBytes?.(value) ?? bytesPerCharacter * text.length);
-      kept.set(id, { value, bytes });
+      const bytes = leastBytes + (retainedBytes?.(value) ?? bytesPerCharacter * text.length);
+      cached.set(id, { value, bytes });
       return value;
     }
     // The document was replaced after the row was read.

@@ -228,7 +228,7 @@ export interface StoredVersion extends Version {
 
 interface CurrentVersion extends StoredVersion {
   /** Its expiration adds a delete marker, and the version stays behind it. */
-  readonly isKept?: boolean;
+  readonly isRetained?: boolean;
 }
 
 /**
@@ -243,7 +243,7 @@ export function actionOnCurrent(
   const due = findExpiration(lifecycle, version);
   const expiration: Action | undefined =
     due === undefined || due.at > now ? undefined : { do: 'expire', rule: due.rule };
-  if (expiration !== undefined && !version.isKept) return expiration;
+  if (expiration !== undefined && !version.isRetained) return expiration;
   return transitionOfCurrent(lifecycle, version, now) ?? expiration;
 }
 

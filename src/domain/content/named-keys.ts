@@ -243,8 +243,8 @@ interface Flight<T> {
 
 interface FlightTimes {
   readonly clock: { elapsed(): number };
-  readonly keptMs: number;
-  readonly failureKeptMs: number;
+  readonly cacheMs: number;
+  readonly failureCacheMs: number;
 }
 
 export class TimedFlights<T> {
@@ -256,7 +256,7 @@ export class TimedFlights<T> {
 
   async find(
     name: string,
-    { clock, keptMs, failureKeptMs }: FlightTimes,
+    { clock, cacheMs, failureCacheMs }: FlightTimes,
     call: () => Promise<T>,
   ): Promise<T> {
     const known = this.#flights.get(name);
@@ -268,8 +268,8 @@ export class TimedFlights<T> {
       return await answer;
     } finally {
       const lasts = await answer.then(
-        () => keptMs,
-        () => failureKeptMs,
+        () => cacheMs,
+        () => failureCacheMs,
       );
       flight.until = clock.elapsed() + lasts;
     }

@@ -60,7 +60,7 @@ export async function openObjectKey(
 ): Promise<ObjectKey> {
   assertCustomerKey(encryption, customerKey);
   if (encryption.by === 'provider')
-    return { bytes: await unwrapKey(ctx, place, { kept: encryption, user }), encryption };
+    return { bytes: await unwrapKey(ctx, place, { stored: encryption, user }), encryption };
   const sealer = customerKey === undefined ? ctx.sealer : ctx.sealer.under(customerKey.bytes);
   const bytes = await sealer.open(fromBase64(encryption.wrapped), contextOf(place));
   if (bytes !== undefined) return { bytes, encryption };

@@ -36,7 +36,7 @@ export function providedContext(
   return { ...context, [arnName]: arn };
 }
 
-const keptAs = (
+const storedAs = (
   { context, bucketKey }: ByProvider,
   { keyId, wrapped }: { readonly keyId: string; readonly wrapped: Uint8Array },
 ): Provided => ({
@@ -76,7 +76,7 @@ export async function generateKey(
     ...{ how, user },
     question: (keys, keyId, context) => keys.generate(keyId, context),
   });
-  return { bytes: drawn.key, encryption: keptAs(how, drawn) };
+  return { bytes: drawn.key, encryption: storedAs(how, drawn) };
 }
 
 /** The provider's id of a key that the user may use, so that a later change of the alias has no effect. */
@@ -114,7 +114,7 @@ export async function wrapKey(
     ...{ how, user },
     question: (keys, keyId, context) => keys.wrap(keyId, bytes, context),
   });
-  return keptAs(how, wrapped);
+  return storedAs(how, wrapped);
 }
 
 const unwrappedMax = 16_384;
@@ -132,13 +132,13 @@ class UnwrappedKeys extends TimedFlights<Uint8Array> {
 export async function unwrapKey(
   ctx: Ctx,
   place: KeyPlace,
-  { kept, user }: { readonly kept: Provided; readonly user: KeyUser },
+  { stored: storedValue, user }: { readonly stored: Provided; readonly user: KeyUser },
 ): Promise<Uint8Array> {
   const { caches, clock, config, hasher } = ctx;
-  const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
-  const context = providedContext(place, kept);
+  const wrapped = { keyId: storedValue.keyId, wrapped: fromBase64(storedValue.wrapped) };
+  const context = providedContext(place, storedValue);
   const mayUse = async (keys: KeyProvider): Promise<void> =>
-    user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
+    user.assertMayUse('kms:Decrypt', await keys.describe(storedValue.keyId));
   if (!ctx.keys?.isDistant)
     return askToUnwrap(ctx, async (keys) => {
       await mayUse(keys);
@@ -146,8 +146,10 @@ export async function unwrapKey(
     });
   await ask(ctx, mayUse);
   // The hash bounds the memory of the cache: a client chooses how long its encryption context is.
-  const name = hasher.sha256Hex(JSON.stringify([kept.keyId, kept.wrapped, Object.entries(context).sort()]));
-  const times = { clock, keptMs: config.SVC_DEK_CACHE_TTL, failureKeptMs: failedMs };
+  const name = hasher.sha256Hex(
+    JSON.stringify([storedValue.keyId, storedValue.wrapped, Object.entries(context).sort()]),
+  );
+  const times = { clock, cacheMs: config.SVC_DEK_CACHE_TTL, failureCacheMs: failedMs };
   return caches
     .of(UnwrappedKeys)
     .find(name, times, () => askToUnwrap(ctx, (keys) => keys.unwrap(wrapped, context)));

@@ -28,7 +28,7 @@ import type { AccessLogTask, HourlyRow, QueueHour } from '../../metadata/records
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Random } from '../../ports/random.ts';
 import { drawId, drawRequestId } from '../common/ids.ts';
-import { type KeptFor, openLogTarget, readLogGrants } from './access-log-lines.ts';
+import { openLogTarget, type RetainedFor, readLogGrants } from './access-log-lines.ts';
 import {
   existsAlready,
   isKeyTooLong,
@@ -46,7 +46,7 @@ export type Ctx = WriteCtx &
 
 const queue: HourlyQueue = 'access-log';
 /** Lines in memory, of all targets together; above this the largest batch is written early. */
-const heldMax = 16 * 1024 * 1024;
+const bufferedMax = 16 * 1024 * 1024;
 /** After so many lines the requests of this process get a turn. */
 const turnLines = 500;
 /** Estimated memory of a line beside its text. */
@@ -92,11 +92,11 @@ const nameLog = ({ bucketId, target }: Pick<AccessLogTask, 'bucketId' | 'target'
 async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void> {
   const { config } = ctx;
   const gathered = new Map<string, Gathering>();
-  let held = 0;
+  let buffered = 0;
   let count = 0;
   const flush = async (name: string, gathering: Gathering): Promise<void> => {
     gathered.delete(name);
-    held -= memoryOf(gathering);
+    buffered -= memoryOf(gathering);
     if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
   };
   for await (const row of dueRowsOfHour(ctx, place, { now: pass.now })) {
@@ -108,10 +108,10 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void
     const name = `${log} ${taskOf(row).target.partitionedBy === 'EventTime' ? dayOf(time) : ''}`;
     const gathering = gathered.get(name) ?? startGathering(row, { log, time });
     gathered.set(name, gathering);
-    held += gather(gathering, row);
+    buffered += gather(gathering, row);
     if (gathering.bytes >= config.SVC_ACCESSLOG_OBJECT_SIZE || gathering.lines.length >= batchLinesMax)
       await flush(name, gathering);
-    else if (held >= heldMax) {
+    else if (buffered >= bufferedMax) {
       const [largest] = [...gathered].sort(([, a], [, b]) => memoryOf(b) - memoryOf(a));
       if (largest !== undefined) await flush(...largest);
     }
@@ -163,18 +163,18 @@ async function deliverGathered(
     lines: lines.length,
   };
   // Looked up before anything is stored, because a target that refuses is asked again in each pass.
-  const kept = await whyKept(ctx, pass, batch);
-  if (kept !== undefined) return keep(ctx, pass, { batch, log, ...kept });
+  const retained = await whyRetained(ctx, pass, batch);
+  if (retained !== undefined) return keep(ctx, pass, { batch, log, ...retained });
   await storeBatch(ctx.metadata, batch, { lines, term: pass.term });
   await deliver(ctx, pass, { batch, log, lines: async () => texts });
 }
 
 /** A target whose rows cannot be read keeps the lines of its own buckets only. @returns undefined where the target takes them */
-async function whyKept(
+async function whyRetained(
   ctx: Ctx,
   { signal }: Pass,
   batch: LogBatch,
-): Promise<{ readonly why: KeptFor; readonly cause?: unknown } | undefined> {
+): Promise<{ readonly why: RetainedFor; readonly cause?: unknown } | undefined> {
   try {
     const found = await findLogTarget(ctx, batch);
     return typeof found === 'string' ? { why: found } : undefined;
@@ -210,12 +210,12 @@ function keep(
   }: {
     readonly batch: LogBatch;
     readonly log: string;
-    readonly why: KeptFor;
+    readonly why: RetainedFor;
     readonly cause?: unknown;
   },
 ): void {
   left.add(log);
-  telemetry.accessLogKept(why);
+  telemetry.accessLogRetained(why);
   telemetry.log('WARN', 'access log lines are kept, because their target bucket does not take them', {
     bucket: batch.bucket,
     target: batch.target.bucket,
@@ -226,7 +226,7 @@ function keep(
   });
 }
 
-const hints: Readonly<Record<KeptFor, string>> = {
+const hints: Readonly<Record<RetainedFor, string>> = {
   'no-bucket': 'create the target bucket, or change the logging configuration',
   'other-owner':
     'the target must belong to the account of the logged bucket: change the logging configuration',
@@ -259,7 +259,7 @@ async function findLogTarget(
     bucket: name,
     key,
   }: Pick<LogBatch, 'target' | 'account' | 'region' | 'bucket' | 'key'>,
-): Promise<BucketRow | KeptFor> {
+): Promise<BucketRow | RetainedFor> {
   const bucket = await openLogTarget(ctx, { name: target.bucket, account, region });
   if (typeof bucket === 'string') return bucket;
   if (isKeyTooLong(key)) return 'key-too-long';
@@ -275,7 +275,7 @@ async function deliverBatch(
   ctx: Ctx,
   batch: LogBatch,
   { lines, term, signal }: Delivering & { readonly lines: Lines },
-): Promise<KeptFor | undefined> {
+): Promise<RetainedFor | undefined> {
   const { metadata, telemetry } = ctx;
   if (!(await isOpenBatch(metadata, batch))) {
     await finishBatch(metadata, batch, term);
@@ -294,7 +294,7 @@ async function write(
   ctx: Ctx,
   batch: LogBatch,
   { bucket, lines, term, signal }: Delivering & { readonly bucket: BucketRow; readonly lines: Lines },
-): Promise<KeptFor | undefined> {
+): Promise<RetainedFor | undefined> {
   const { metadata } = ctx;
   const body = new TextEncoder().encode(`${(await lines()).join('\n')}\n`);
   const grants = await readLogGrants(ctx, { source: batch, to: batch.target, target: bucket });

@@ -193,7 +193,7 @@ export async function lineOfAction(
 type LogTargetCtx = Pick<Context, 'metadata' | 'caches'>;
 
 /** Why lines are not delivered now. They stay in the queue until its retention. */
-export type KeptFor =
+export type RetainedFor =
   /** The target bucket does not exist. */
   | 'no-bucket'
   /** The target belongs to another account than the logged bucket: it was deleted and made again by another owner. */
@@ -212,7 +212,7 @@ export type KeptFor =
 export async function openLogTarget(
   ctx: LogTargetCtx,
   { name, account, region }: { readonly name: string; readonly account: string; readonly region: string },
-): Promise<BucketRow | KeptFor> {
+): Promise<BucketRow | RetainedFor> {
   const row = (await findBucket(ctx.metadata, name))?.row;
   if (row === undefined) return 'no-bucket';
   if (row.owner !== account) return 'other-owner';

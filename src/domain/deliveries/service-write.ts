@@ -64,8 +64,8 @@ export async function writeAsService(
   const { headers, requestId, signal } = others;
   const objectKey = await drawObjectKey(ctx, { bucket, key }, { requested, user: accountOf(bucket) });
   const own: Grant = { grantee: { is: 'user', id: bucket.owner }, permission: 'FULL_CONTROL' };
-  const given = grants.length === 0 ? undefined : { grants: [own, ...grants] };
-  const { owner, acl } = await accessOfNew(ctx, bucket, { writer: bucket.owner, given });
+  const supplied = grants.length === 0 ? undefined : { grants: [own, ...grants] };
+  const { owner, acl } = await accessOfNew(ctx, bucket, { writer: bucket.owner, input: supplied });
   const { row } = await writeObject(
     ctx,
     {

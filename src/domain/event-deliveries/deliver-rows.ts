@@ -176,7 +176,7 @@ async function giveUp(
     const tried = { ...row, attempts: row.attempts + attempts };
     await metadata.apply([deadLetter(tried, { error, now, expiresAt })]);
     await finishHourlyRows(metadata, [row]);
-    telemetry.eventGivenUp(notifyTaskOf(row).sink);
+    telemetry.eventDeadLettered(notifyTaskOf(row).sink);
   }
 }
 

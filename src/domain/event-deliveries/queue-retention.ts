@@ -103,20 +103,20 @@ async function boundQueue(
   const { metadata, config } = ctx;
   const now = await metadata.now();
   const firstOpen = hourOf(now) - openHours + 1;
-  const firstKept = hourOf(now - config.SVC_QUEUE_RETENTION);
-  const kept: Measured[] = [];
+  const firstRetained = hourOf(now - config.SVC_QUEUE_RETENTION);
+  const retained: Measured[] = [];
   const expired: Measured[] = [];
   for await (const hour of scanHours(metadata, queue)) {
     signal.throwIfAborted();
-    const isExpired = hour.hour < firstKept && hour.hour < firstOpen;
+    const isExpired = hour.hour < firstRetained && hour.hour < firstOpen;
     const counted = await count(ctx, hour, { ...look, isOpen: hour.hour >= firstOpen });
     if (isExpired) expired.push(counted);
-    else kept.push(counted);
+    else retained.push(counted);
   }
-  forgetCounts(looks, queue, [...expired, ...kept]);
-  const trimmed = await trimShared(ctx, { queue, kept, firstOpen, signal });
+  forgetCounts(looks, queue, [...expired, ...retained]);
+  const trimmed = await trimShared(ctx, { queue, retained, firstOpen, signal });
   const max = config.SVC_QUEUE_ROWS_MAX;
-  const surplus = trimmed === undefined ? chooseSurplus(kept, { max, firstOpen }) : [];
+  const surplus = trimmed === undefined ? chooseSurplus(retained, { max, firstOpen }) : [];
   const below = [...expired, ...surplus].reduce((most, { hour }) => Math.max(most, hour + 1), 0);
   const deletable = await closeBelow(ctx, queue, { looks, below, open: hourOf(now) });
   const isDeletable = ({ hour }: QueueHour): boolean => hour < deletable;
@@ -124,15 +124,15 @@ async function boundQueue(
   const dropped = surplus.filter(isDeletable);
   await drop(ctx, { queue, hours: dropped, why: 'rows', signal });
   const waiting = expired.filter((hour) => !isDeletable(hour));
-  const left = [...waiting, ...(trimmed ?? kept.slice(dropped.length))];
+  const left = [...waiting, ...(trimmed ?? retained.slice(dropped.length))];
   const first = left.find(({ rows }) => rows > 0)?.oldest;
   const oldestSeconds = first === undefined ? 0 : Math.max(0, now - first) / 1000;
   return { backlog: { queue, rows: sumHours(left), oldestSeconds }, left, now };
 }
 
-interface Kept {
+interface Retained {
   readonly queue: HourlyQueue;
-  readonly kept: readonly Measured[];
+  readonly retained: readonly Measured[];
   readonly firstOpen: number;
   readonly signal: AbortSignal;
 }
@@ -144,13 +144,13 @@ interface Kept {
  */
 async function trimShared(
   ctx: Ctx,
-  { queue, kept, firstOpen, signal }: Kept,
+  { queue, retained, firstOpen, signal }: Retained,
 ): Promise<readonly Measured[] | undefined> {
   const { metadata, config, telemetry } = ctx;
   const max = config.SVC_QUEUE_ROWS_MAX;
-  const closed = kept.filter(({ hour }) => hour < firstOpen);
-  if (sumHours(kept) <= max || sumHours(closed) === 0) return undefined;
-  const accounts = await countAccounts(ctx, kept, signal);
+  const closed = retained.filter(({ hour }) => hour < firstOpen);
+  if (sumHours(retained) <= max || sumHours(closed) === 0) return undefined;
+  const accounts = await countAccounts(ctx, retained, signal);
   if (accounts.size <= 1) return undefined;
   const onRows = (rows: readonly HourlyRow[]) =>
     queue === 'replication' ? failRows(ctx, rows, signal) : Promise.resolve();
@@ -169,7 +169,7 @@ async function trimShared(
   const counted = closed.map((hour, index) => ({ ...hour, rows: left[index] ?? 0 }));
   for (const [index, hour] of counted.entries())
     if (hour.rows !== closed[index]?.rows) await rememberCount(metadata, hour, hour.rows);
-  return [...counted, ...kept.slice(closed.length)];
+  return [...counted, ...retained.slice(closed.length)];
 }
 
 const sumHours = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
@@ -392,7 +392,7 @@ async function trimAccounts(
   const left: number[] = [];
   let removed = 0;
   for (const hour of hours) {
-    let kept = 0;
+    let retained = 0;
     for await (const page of soundPages(rowsOfHour(metadata, hour), pageRows)) {
       signal.throwIfAborted();
       const rows = page
@@ -408,11 +408,11 @@ async function trimAccounts(
       await onRows(rows);
       await finishHourlyRows(metadata, rows);
       removed += rows.length;
-      kept += page.length - rows.length;
+      retained += page.length - rows.length;
       // Millions of rows may go: requests are not to wait for them.
       await clock.sleep(0, signal);
     }
-    left.push(kept);
+    left.push(retained);
   }
   return { rows: removed, accounts: [...trimmed], left };
 }

@@ -192,14 +192,17 @@ export async function compareExtent(
 
 type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry'>;
 
-export interface HeldSeals {
+export interface SavedSeals {
   readonly term: Term;
   readonly head: AuditHead | undefined;
   readonly revision: 'absent' | Revision;
 }
 
 /** @throws LeaseLost when a later leader has begun */
-export async function holdSeals({ metadata }: Pick<Ctx, 'metadata'>, generation: number): Promise<HeldSeals> {
+export async function holdSeals(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  generation: number,
+): Promise<SavedSeals> {
   const term = await beginSealing(metadata, generation);
   const found = await findAuditHead(metadata);
   // The leader before may have died between the commit that gave an hour up and the removal of its rows.
@@ -209,24 +212,24 @@ export async function holdSeals({ metadata }: Pick<Ctx, 'metadata'>, generation:
 }
 
 interface SealStep {
-  readonly held: HeldSeals;
+  readonly saved: SavedSeals;
   /** The rows that were sealed or removed; undefined when nothing was due. */
   readonly rows?: number;
 }
 
 /** Seals the next hour, or removes the oldest one. @param rest called before each page of rows */
-export async function stepSeals(ctx: Ctx, held: HeldSeals, rest: () => Promise<void>): Promise<SealStep> {
+export async function stepSeals(ctx: Ctx, saved: SavedSeals, rest: () => Promise<void>): Promise<SealStep> {
   const now = await ctx.metadata.now();
   const lastClosed = auditHourOf(now - auditSealDelayMs) - 1;
-  const next = held.head === undefined ? lastClosed : held.head.hour + 1;
+  const next = saved.head === undefined ? lastClosed : saved.head.hour + 1;
   if (next <= lastClosed && !(await isWaiting(ctx, next, now)))
-    return sealHour(ctx, held, { hour: next, rest });
-  const { head } = held;
+    return sealHour(ctx, saved, { hour: next, rest });
+  const { head } = saved;
   const isExpired =
     head !== undefined &&
     head.keptFrom <= head.hour &&
     (head.keptFrom + 1) * auditHourMs + ctx.config.SVC_AUDIT_RETENTION <= now;
-  return isExpired ? removeHour(ctx, held, head) : { held };
+  return isExpired ? removeHour(ctx, saved, head) : { saved };
 }
 
 /** Whether rows of the hour may follow from processes that died: their changes are settled within two `SVC_INTENT_TTL`. */
@@ -237,11 +240,11 @@ async function isWaiting({ metadata, config }: Ctx, hour: number, now: number): 
 
 async function sealHour(
   ctx: Ctx,
-  held: HeldSeals,
+  saved: SavedSeals,
   { hour, rest }: { readonly hour: number; readonly rest: () => Promise<void> },
 ): Promise<SealStep> {
   const { rows, slots } = await digestHour(ctx, hour, rest);
-  const previous = held.head?.seal ?? '';
+  const previous = saved.head?.seal ?? '';
   const content = contentOf(ctx, slots);
   const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
   const sealedAt = await ctx.metadata.now();
@@ -257,33 +260,33 @@ async function sealHour(
     retentionMs,
     sealedAt,
   };
-  const head = { first: held.head?.first ?? hour, keptFrom: held.head?.keptFrom ?? hour, hour, seal };
-  const next = await put(ctx, held, { head, seal: { state, expect: 'absent' } });
+  const head = { first: saved.head?.first ?? hour, keptFrom: saved.head?.keptFrom ?? hour, hour, seal };
+  const next = await put(ctx, saved, { head, seal: { state, expect: 'absent' } });
   await noteSealed(ctx, head);
   // A copy of this line elsewhere proves a replacement of the whole chain, because the new chain has other seals.
   ctx.telemetry.log('INFO', 'an hour of the audit log was sealed', { hour: toTime(hour), rows, seal });
-  return { held: next, rows };
+  return { saved: next, rows };
 }
 
 /** The commit comes first: once the rows are missing, the chain says that they have expired. */
-async function removeHour(ctx: Ctx, held: HeldSeals, head: AuditHead): Promise<SealStep> {
+async function removeHour(ctx: Ctx, saved: SavedSeals, head: AuditHead): Promise<SealStep> {
   const { metadata, telemetry } = ctx;
   const found = await findAuditSeal(metadata, head.keptFrom);
   const after = { ...head, keptFrom: head.keptFrom + 1 };
   if (found === undefined) {
     // The seal was removed by other means, which the verification reports. The rows stay until they expire by themselves.
     telemetry.log('ERROR', 'a seal of the audit log is missing', { hour: toTime(head.keptFrom) });
-    return { held };
+    return { saved };
   }
   const { slots: _, ...state } = found.state;
-  const next = await put(ctx, held, { head: after, seal: { state, expect: found.revision } });
+  const next = await put(ctx, saved, { head: after, seal: { state, expect: found.revision } });
   await clearAuditHour(metadata, head.keptFrom);
-  return { held: next, rows: found.state.rows };
+  return { saved: next, rows: found.state.rows };
 }
 
 async function put(
   { metadata }: Pick<Ctx, 'metadata'>,
-  { term, revision }: HeldSeals,
+  { term, revision }: SavedSeals,
   {
     head,
     seal,
@@ -291,7 +294,7 @@ async function put(
     readonly head: AuditHead;
     readonly seal: { readonly state: AuditSeal; readonly expect: 'absent' | Revision };
   },
-): Promise<HeldSeals> {
+): Promise<SavedSeals> {
   const outcome = await putAuditSeal(metadata, { head: { state: head, expect: revision }, seal, term });
   if (!outcome.applied) throw new LeaseLost('audit-seal', term.generation);
   return { term, head, revision: outcome.revision };

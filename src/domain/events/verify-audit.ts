@@ -193,8 +193,8 @@ async function compareRows(
   }: { readonly head: AuditHead | undefined; readonly now: number; readonly rest: () => Promise<void> },
 ): Promise<Compared | { readonly gap: AuditGap }> {
   const { hour, slots, retentionMs } = seal;
-  const keptMs = Math.min(retentionMs, ctx.config.SVC_AUDIT_RETENTION);
-  if (now >= hour * auditHourMs + keptMs) return { without: 'expired' };
+  const sealedMs = Math.min(retentionMs, ctx.config.SVC_AUDIT_RETENTION);
+  if (now >= hour * auditHourMs + sealedMs) return { without: 'expired' };
   if (hour < (head?.keptFrom ?? 0)) return { without: 'removedEarly' };
   if (slots === undefined) return { gap: { kind: 'seal-altered', hour } };
   const found: SlotDigest[] = [];

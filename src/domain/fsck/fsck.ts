@@ -14,7 +14,7 @@ import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { undefinedIfDamaged } from '../../metadata/sound-rows.ts';
 import { type BucketRow, type objects, tables, type uploadIndex } from '../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataFault, type SortOf } from '../../ports/metadata-store.ts';
-import { countHeld } from '../buckets/class-stats.ts';
+import { countStored } from '../buckets/class-stats.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { StoredWalk } from './bytes.ts';
 import {
@@ -295,8 +295,8 @@ export async function leftToCompare(
   ctx: Pick<Context, 'metadata'>,
   { seen: { versions, stored } }: FsckState,
 ): Promise<TaskAmount | undefined> {
-  const held = await countHeld(ctx);
-  return held && { count: Math.max(0, held.count - versions) + Math.max(0, held.count - stored) };
+  const reserved = await countStored(ctx);
+  return reserved && { count: Math.max(0, reserved.count - versions) + Math.max(0, reserved.count - stored) };
 }
 
 /** What a run has compared and has left; `left` is absent where the count of all buckets cannot be read, or does not exist yet. */

@@ -171,7 +171,7 @@ async function rebuildKey(
   for (const [{ extent }, why] of unusable)
     await run.tell({ kind: 'left', ...named, detail: `${extent.id}: ${why}` });
   const sound: Read[] = [];
-  for (const remains of kept(bucket, usable)) {
+  for (const remains of retained(bucket, usable)) {
     const read = await readSound(run, place, remains);
     if (read !== undefined) sound.push(read);
   }
@@ -314,7 +314,7 @@ function toUpload(uploadId: string, found: readonly FoundExtent[]): Remains {
 }
 
 /** Without versioning only the last write counts; with it the last null version, and the last place of a version that moved. */
-function kept(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Remains[]): readonly Remains[] {
+function retained(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Remains[]): readonly Remains[] {
   if (bucket.versioning === '') return usable.slice(-1);
   const nameOf = ({ requested, uploadId }: Remains): string => requested ?? uploadId ?? 'null';
   const last = new Map(usable.map((each) => [nameOf(each), each]));

@@ -23,7 +23,7 @@ import { queueOrphan } from '../common/garbage.ts';
 import { drawId } from '../common/ids.ts';
 import { removeSeenVersion } from '../objects/delete-object.ts';
 import { freedBy } from '../quotas/amounts.ts';
-import { heldBy, partChanges } from '../uploads/part-counts.ts';
+import { lockedBy, partChanges } from '../uploads/part-counts.ts';
 import type { FsckRun, Repaired } from './findings.ts';
 
 const requestId = 'fsck';
@@ -84,7 +84,7 @@ function openPartChanges(
   deltas: readonly UsageDelta[],
 ): readonly SideChange[] {
   const bytes = deltas.reduce((sum, delta) => sum + delta.bytes, 0);
-  const added = { bytes, ...heldBy(bucket) };
+  const added = { bytes, ...lockedBy(bucket) };
   return partChanges({ bucketId: bucket.id, uploadId: '' }, { added, freed: freedBy([]) });
 }
 

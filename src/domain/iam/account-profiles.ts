@@ -116,11 +116,11 @@ export interface NewAccount {
 export async function createAccount(
   ctx: Changing & Pick<Context, 'config'>,
   account: string,
-  given: NewAccount,
+  input: NewAccount,
 ): Promise<KeyPair> {
-  const { pair = drawKeyPair(ctx.random) } = given;
-  if (given.pair !== undefined) await assertKeyIsFree(ctx, pair.accessKey);
-  await insertAccount(ctx, account, { ...given, pair });
+  const { pair = drawKeyPair(ctx.random) } = input;
+  if (input.pair !== undefined) await assertKeyIsFree(ctx, pair.accessKey);
+  await insertAccount(ctx, account, { ...input, pair });
   return pair;
 }
 
@@ -128,8 +128,8 @@ export async function createAccount(
 export const createKeylessAccount = (
   ctx: Changing & Pick<Context, 'config'>,
   account: string,
-  given: Pick<NewAccount, 'displayName' | 'email'>,
-): Promise<void> => insertAccount(ctx, account, given);
+  input: Pick<NewAccount, 'displayName' | 'email'>,
+): Promise<void> => insertAccount(ctx, account, input);
 
 async function insertAccount(
   ctx: Changing & Pick<Context, 'config'>,

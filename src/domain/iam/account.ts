@@ -176,9 +176,9 @@ export async function readCounts(
 
 // The records of IAM as the operator API shows them, for the audit rows of their changes. No kind with a secret is among them.
 
-type Shown = 'profile' | 'user' | 'group' | 'role' | 'policy' | 'key';
+type Displayed = 'profile' | 'user' | 'group' | 'role' | 'policy' | 'key';
 
-const states: { readonly [K in Shown]: (record: IamRecord<K>) => State } = {
+const states: { readonly [K in Displayed]: (record: IamRecord<K>) => State } = {
   profile: ({ value: { displayName, email, status } }) => ({ displayName, email, status }),
   user: ({ value: { name, path, isDisabled } }) => ({
     name,
@@ -199,12 +199,12 @@ const states: { readonly [K in Shown]: (record: IamRecord<K>) => State } = {
   key: ({ name, value: { status } }) => ({ accessKeys: { [name]: status } }),
 };
 
-const isShown = (kind: string): kind is Shown => Object.hasOwn(states, kind);
+const isVisible = (kind: string): kind is Displayed => Object.hasOwn(states, kind);
 
 function recordState(stored: Pick<StoredIam, 'row'>): State {
   const { kind } = stored.row;
-  if (!isShown(kind)) return {};
+  if (!isVisible(kind)) return {};
   // The cast is safe: the record is of the kind that names the function.
-  const toState = states[kind] as (record: IamRecord<Shown>) => State;
-  return toState(toRecord<Shown>(stored));
+  const toState = states[kind] as (record: IamRecord<Displayed>) => State;
+  return toState(toRecord<Displayed>(stored));
 }

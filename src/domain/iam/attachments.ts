@@ -190,9 +190,9 @@ export async function pageEntities(
       return { kind: kindOf(id), id, name: holder.name, path: holder.path, as: use };
     }),
   );
-  const isShown = (each: PolicyEntity | undefined): each is PolicyEntity =>
+  const isVisible = (each: PolicyEntity | undefined): each is PolicyEntity =>
     each?.path.startsWith(pathPrefix) === true;
-  return { ...end, items: found.filter(isShown) };
+  return { ...end, items: found.filter(isVisible) };
 }
 
 /** The largest reported number of uses. */

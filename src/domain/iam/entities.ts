@@ -243,10 +243,10 @@ const tagsMax = 50;
 const charactersMax = 4_096;
 
 /** @throws InvalidInput, LimitExceeded */
-export function mergeTags(present: readonly IamTag[], given: readonly IamTag[]): readonly IamTag[] {
+export function mergeTags(present: readonly IamTag[], input: readonly IamTag[]): readonly IamTag[] {
   const merged = new Map(present.map((tag) => [tag[0].toLowerCase(), tag]));
   const seen = new Set<string>();
-  for (const tag of given) {
+  for (const tag of input) {
     const key = tag[0].toLowerCase();
     if (seen.has(key))
       throw fail('InvalidInput', 'Duplicate tag keys found. Please note that Tag keys are case insensitive.');

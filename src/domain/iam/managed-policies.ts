@@ -142,7 +142,7 @@ interface NewVersion {
   readonly text: string;
   readonly isDefault: boolean;
   /** At the limit of versions, removes the oldest one that is not the default, in the same commit. */
-  readonly makeRoom?: boolean;
+  readonly makeSpace?: boolean;
 }
 
 export type Version = PolicyRecord['versions'][number];
@@ -154,14 +154,14 @@ const findOldest = ({ versions, defaultVersion }: PolicyRecord): Version | undef
 export const createVersion = (
   ctx: Ctx,
   account: string,
-  { policy: named, text, isDefault, makeRoom = false }: NewVersion & { readonly policy: PolicyName },
+  { policy: named, text, isDefault, makeSpace = false }: NewVersion & { readonly policy: PolicyName },
 ): Promise<Version> =>
   changeAccount(ctx, account, async (draft) => {
     assertOwn(account, named);
     assertSize(text, { what: 'PolicySize', max: sizeMax });
     const policy = await policyIn(draft, named);
     const isFull = policy.versions.length >= versionsMax;
-    const oldest = isFull && makeRoom ? findOldest(policy) : undefined;
+    const oldest = isFull && makeSpace ? findOldest(policy) : undefined;
     if (isFull && oldest === undefined)
       throw fail(
         'LimitExceeded',

@@ -218,7 +218,7 @@ export const listDevices = async (
 export const userOfDevice = async (ctx: Pick<Ctx, 'metadata'>, account: string, { user }: DeviceRecord) =>
   user === undefined || user === '' ? undefined : findById(ctx, account, { kind: 'user', id: user });
 
-interface ShownCode {
+interface MfaCode {
   /** The required holder: the id of a user, '' for the account's root. */
   readonly holder: string;
   readonly device: DeviceName;
@@ -226,8 +226,8 @@ interface ShownCode {
 }
 
 /** Whether the code is valid now and was not used before. */
-export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): Promise<boolean> {
-  const { holder, device: named, code } = shown;
+export async function isCode(ctx: CodeCtx, account: string, claimed: MfaCode): Promise<boolean> {
+  const { holder, device: named, code } = claimed;
   const device = await findDevice(ctx, account, named.name);
   if (device?.path !== named.path || device.user !== holder) return false;
   const seed = await openSeed(ctx, account, device);
@@ -290,7 +290,7 @@ export function codeAt(hasher: Pick<Hasher, 'hmacSha1'>, seed: Uint8Array, step:
   return String(truncated % 1_000_000).padStart(6, '0');
 }
 
-interface Shown {
+interface Displayed {
   /** One code, or codes of consecutive steps. */
   readonly codes: readonly string[];
   /** How many steps the device's clock may be off in each direction. */
@@ -304,7 +304,7 @@ interface Shown {
 export function matchCodes(
   hasher: Pick<Hasher, 'hmacSha1'>,
   seed: Uint8Array,
-  { codes, drift, now, after }: Shown,
+  { codes, drift, now, after }: Displayed,
 ): number | undefined {
   const current = stepAt(now);
   let found: number | undefined;
@@ -325,12 +325,12 @@ const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 export function base32(bytes: Uint8Array): string {
   let text = '';
   let bits = 0;
-  let held = 0;
+  let pendingBits = 0;
   for (const byte of bytes) {
-    held = (held << 8) | byte;
+    pendingBits = (pendingBits << 8) | byte;
     bits += 8;
-    for (; bits >= 5; bits -= 5) text += letters[(held >>> (bits - 5)) & 31];
-    held &= (1 << bits) - 1;
+    for (; bits >= 5; bits -= 5) text += letters[(pendingBits >>> (bits - 5)) & 31];
+    pendingBits &= (1 << bits) - 1;
   }
   return text;
 }

@@ -131,7 +131,7 @@ export class Pass {
     const others: HourlyRow[] = [];
     for (const row of rows) {
       if (this.#done.has(row)) continue;
-      if (this.#isToBeGivenUp(row)) overdue.push(row);
+      if (this.#isExhausted(row)) overdue.push(row);
       else others.push(row);
     }
     for (const row of overdue) {
@@ -153,7 +153,7 @@ export class Pass {
     return this.#stuck.has(subject.object) || this.#tried.has(row) || this.#states.isTenantResting(subject);
   }
 
-  #isToBeGivenUp(row: HourlyRow): boolean {
+  #isExhausted(row: HourlyRow): boolean {
     if (!this.isOverdue(row)) return false;
     const subject = this.queue.subjectOf(row);
     return this.#tried.has(row)

@@ -380,7 +380,7 @@ type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
 
 const kindOf = (queue: string): TaskKind<FailingTarget> => ({ kind: `failing-targets-${queue}` });
 /** A target that is no longer used is forgotten after this time. */
-const keptMs = 7 * 24 * 60 * 60 * 1000;
+const retentionMs = 7 * 24 * 60 * 60 * 1000;
 
 /** Stores the last failure of a target; a concurrent write of the same target may win. */
 export async function storeFailure(
@@ -392,7 +392,7 @@ export async function storeFailure(
   const found = await findTask(metadata, kindOf(queue), target);
   const state: FailingTarget = { ...failure, at };
   const expect = found?.revision ?? 'absent';
-  await putTask(metadata, kindOf(queue), { name: target, state, expect, expiresAt: at + keptMs });
+  await putTask(metadata, kindOf(queue), { name: target, state, expect, expiresAt: at + retentionMs });
 }
 
 /** The target has taken something. */

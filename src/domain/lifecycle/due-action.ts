@@ -168,8 +168,8 @@ function decideAbort({ lifecycle, now }: Rules, upload: StoredSession): Found {
 
 function decideCurrent({ bucket, lifecycle, now }: Rules, version: Stored<ObjectRow>): Found {
   const { key, size, modified, storageClass, headers, isNull } = version.row;
-  const isKept = bucket.versioning === 'Enabled' || (bucket.versioning === 'Suspended' && !isNull);
-  const facts = { key, size, modified, storageClass, tags: headers.tags, isKept };
+  const isRetained = bucket.versioning === 'Enabled' || (bucket.versioning === 'Suspended' && !isNull);
+  const facts = { key, size, modified, storageClass, tags: headers.tags, isRetained };
   const action = actionOnCurrent(lifecycle, facts, now);
   return action === undefined ? nothing : { ...action, version };
 }

@@ -143,10 +143,10 @@ function begin(
   const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
-  const { finishedAt: _, position: __, ...kept } = state;
+  const { finishedAt: _, position: __, ...retained } = state;
   // Another token: the rules have changed, or an operator asked for a pass.
-  if (state.token !== token || isRestart) return { ...kept, token, first, ...fresh };
-  return state.finishedAt === undefined ? state : { ...kept, ...fresh };
+  if (state.token !== token || isRestart) return { ...retained, token, first, ...fresh };
+  return state.finishedAt === undefined ? state : { ...retained, ...fresh };
 }
 
 interface Passing {

@@ -81,12 +81,12 @@ export function prefixesOn(windows: readonly Window[], day: number): readonly st
     .filter(({ lastDay }) => day <= lastDay)
     .map(({ prefix }) => prefix)
     .sort();
-  const kept: string[] = [];
+  const retained: string[] = [];
   for (const prefix of sorted) {
-    const last = kept.at(-1);
-    if (last === undefined || !prefix.startsWith(last)) kept.push(prefix);
+    const last = retained.at(-1);
+    if (last === undefined || !prefix.startsWith(last)) retained.push(prefix);
   }
-  return kept;
+  return retained;
 }
 
 /** When the worker reads a bucket again at the latest, also where nothing seems due. */

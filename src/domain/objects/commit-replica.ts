@@ -11,7 +11,7 @@ import { assertUnblocked } from '../access/object-ownership.ts';
 import { drawVersion, timeOf } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
 import type { Freed } from '../quotas/amounts.ts';
-import type { Room } from '../quotas/room.ts';
+import type { Reservation } from '../quotas/reservation.ts';
 import { assertFits } from './amend-version.ts';
 import { type Ctx, changeKey } from './commit-version.ts';
 import { mfaRequired } from './delete-object.ts';
@@ -67,7 +67,7 @@ interface ReplicaCommit {
   readonly op?: Op;
   readonly then?: readonly SideChange[];
   /** Room that the caller has reserved and gives back. */
-  readonly room?: Room;
+  readonly reservation?: Reservation;
   /** Parts that leave the counters with the version. */
   readonly freed?: Freed;
 }
@@ -160,7 +160,7 @@ const describe = ({
 export async function commitReplica(
   ctx: Ctx,
   replica: Replica,
-  { content, op, then, room, freed }: ReplicaCommit,
+  { content, op, then, reservation, freed }: ReplicaCommit,
 ): Promise<CommittedReplica> {
   const { bucket, key, document, record, requestId } = replica;
   const site = await findSite(ctx);
@@ -170,7 +170,7 @@ export async function commitReplica(
     key,
     requestId,
     record,
-    room,
+    reservation,
     freed,
     ...(op === undefined ? {} : { op }),
     id: op?.id ?? `${requestId}-${drawVersion(ctx)}`,
@@ -232,10 +232,10 @@ async function freshReplica(
   }: { readonly bucket: BucketRow; readonly content: ReplicaContent; readonly site: string },
 ): Promise<FreshVersion> {
   if (acl !== undefined) await assertUnblocked(ctx, bucket, acl);
-  const { marker, modified, size, etag, storageClass, headers, checksum, lock: given, trace } = document;
+  const { marker, modified, size, etag, storageClass, headers, checksum, lock: input, trace } = document;
   const lock =
     bucket.objectLock && !marker
-      ? joinLocks(await lockAtWrite(ctx, bucket, undefined), given, await lockTime(ctx))
+      ? joinLocks(await lockAtWrite(ctx, bucket, undefined), input, await lockTime(ctx))
       : undefined;
   return {
     ...content,
@@ -342,11 +342,11 @@ async function withState(
   }: { readonly bucket: BucketRow; readonly lock: Lock | undefined; readonly site: string },
 ): Promise<ObjectRow> {
   if (acl !== undefined) await assertUnblocked(ctx, bucket, acl);
-  const { acl: _, ...kept } = withLock(row, lock);
+  const { acl: _, ...retained } = withLock(row, lock);
   const { tags: __, ...headers } = row.headers;
   const { tags } = document.headers;
   return {
-    ...kept,
+    ...retained,
     headers: tags === undefined || tags.length === 0 ? headers : { ...headers, tags },
     ...(acl === undefined ? {} : { acl }),
     stamp: document.stamp,
@@ -420,7 +420,7 @@ export async function removeReplica(
   if ((await remove()).done === 'applied') return true;
   // A third site may still bring it. One that arrives at this moment is found by the second attempt, or finds the tombstone itself.
   const now = await ctx.metadata.now();
-  const keptMs = ctx.config.SVC_REPLICATION_TOMBSTONES;
-  await ctx.metadata.apply([tombstone({ bucketId: bucket.id, key, version }, { now, keptMs })]);
+  const retentionMs = ctx.config.SVC_REPLICATION_TOMBSTONES;
+  await ctx.metadata.apply([tombstone({ bucketId: bucket.id, key, version }, { now, retentionMs })]);
   return (await remove()).done === 'applied';
 }

@@ -2,7 +2,7 @@
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { releaseForeign } from '../../metadata/background/clusters.ts';
+import { releaseUnmanaged } from '../../metadata/background/clusters.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
 import { ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
@@ -14,7 +14,7 @@ import { inlineExtents, queueManifest } from '../common/garbage.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
 import { type Amount, type Freed, nothing, sum } from '../quotas/amounts.ts';
-import { assertSize, hasQuota, type Room, withRoom } from '../quotas/room.ts';
+import { assertSize, hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
 import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
 import { isReplicated, replicated, wasSent } from './replication-queue.ts';
 import type { Plan } from './versions.ts';
@@ -49,7 +49,7 @@ export interface KeyChange {
   /** A lifecycle rule asks for the change. */
   readonly isByLifecycle?: boolean;
   /** Room that the caller has reserved and gives back. */
-  readonly room?: Room | undefined;
+  readonly reservation?: Reservation | undefined;
   /** Parts of an upload that leave the counters with the commit (`then`). */
   readonly freed?: Freed | undefined;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
@@ -76,11 +76,11 @@ const pause = (ctx: Pick<Ctx, 'clock' | 'random'>, attempt: number): Promise<voi
 };
 
 export const changeKey = (ctx: Ctx, change: KeyChange): Promise<KeyOutcome> =>
-  change.room === undefined
-    ? withRoom(ctx, (room) => changeInRoom(ctx, change, room))
-    : changeInRoom(ctx, change, change.room);
+  change.reservation === undefined
+    ? withReservation(ctx, (reservation) => changeReserved(ctx, change, reservation))
+    : changeReserved(ctx, change, change.reservation);
 
-async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<KeyOutcome> {
+async function changeReserved(ctx: Ctx, change: KeyChange, reservation: Reservation): Promise<KeyOutcome> {
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
@@ -101,18 +101,18 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
     const due = now + ctx.config.SVC_GC_GRACE;
     const deltas = usageDeltas(plan);
     const growth = hasQuota(bucket)
-      ? await coverGrowth(bucket, { plan, deltas, room, freed: change.freed })
+      ? await coverGrowth(bucket, { plan, deltas, reservation, freed: change.freed })
       : nothing;
     const then = sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() });
     then.push(...announceOld(ctx, bucket, plan), ...tombstones(ctx, plan, now));
     const outcome = await ctx.metadata
       .commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then })
       .catch((cause: unknown) => {
-        room.doubt();
+        reservation.doubt();
         throw cause;
       });
     if (outcome.applied) {
-      room.applied(growth, change.freed);
+      reservation.applied(growth, change.freed);
       change.record?.applied();
       return { done: 'applied', plan };
     }
@@ -154,7 +154,7 @@ function announceOld({ clock }: Ctx, bucket: BucketRow, { fresh }: Plan): readon
 }
 
 const tombstones = ({ config }: Ctx, { gone }: Plan, now: number): readonly SideChange[] =>
-  gone.filter(wasSent).map((row) => tombstone(row, { now, keptMs: config.SVC_REPLICATION_TOMBSTONES }));
+  gone.filter(wasSent).map((row) => tombstone(row, { now, retentionMs: config.SVC_REPLICATION_TOMBSTONES }));
 
 /** The change of usage of a version that a plan moves to another storage class. */
 const reclassified = ({ former, amended }: Plan) =>
@@ -187,18 +187,18 @@ async function coverGrowth(
   {
     plan,
     deltas,
-    room,
+    reservation,
     freed,
   }: {
     readonly plan: Plan;
     readonly deltas: readonly UsageDelta[];
-    readonly room: Room;
+    readonly reservation: Reservation;
     readonly freed: Freed | undefined;
   },
 ): Promise<Amount> {
   if (plan.fresh !== undefined && !plan.fresh.marker) assertSize(bucket, plan.fresh.size);
   const growth = sum(deltas);
-  await room.cover(bucket, growth, freed);
+  await reservation.cover(bucket, growth, freed);
   return growth;
 }
 
@@ -230,7 +230,7 @@ function sideChanges(
   for (const { manifest, marker } of plan.gone) {
     if (marker) continue;
     changes.push(...queueManifest(manifest, { id, requestId, due }));
-    changes.push(...releaseForeign(bucket.id, inlineExtents(manifest)));
+    changes.push(...releaseUnmanaged(bucket.id, inlineExtents(manifest)));
   }
   return changes;
 }

@@ -21,7 +21,7 @@ export const lockTime = async (ctx: Pick<Context, 'clock' | 'metadata'>): Promis
   Math.min(ctx.clock.now(), await ctx.metadata.now());
 
 /** The retention that holds at a moment. A retention that cannot be read never ends. */
-function heldBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undefined {
+function lockedBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undefined {
   if (mode === undefined && retainUntil === undefined) return undefined;
   const isReadable =
     (mode === 'GOVERNANCE' || mode === 'COMPLIANCE') &&
@@ -32,7 +32,7 @@ function heldBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undef
 }
 
 /** Every value but a plain OFF counts as a legal hold. */
-const isHeldLegally = ({ legalHold }: Lock): boolean => legalHold !== undefined && legalHold !== false;
+const hasLegalHold = ({ legalHold }: Lock): boolean => legalHold !== undefined && legalHold !== false;
 
 export const hasLock = ({ lock }: Pick<ObjectRow, 'lock'>): boolean => lock !== undefined;
 
@@ -48,9 +48,9 @@ const protectedByLock = () => fail('AccessDenied', 'Access Denied because object
 /** Everything that removes a version calls this within the decision that its commit checks. @throws AccessDenied */
 export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass }: Release): void {
   if (lock === undefined) return;
-  const mode = heldBy(lock, now);
+  const mode = lockedBy(lock, now);
   const isReleased = mode === undefined || (mode === 'GOVERNANCE' && bypass);
-  if (!isReleased || isHeldLegally(lock)) throw protectedByLock();
+  if (!isReleased || hasLegalHold(lock)) throw protectedByLock();
 }
 
 /**
@@ -62,7 +62,7 @@ export function withRetention(
   requested: Retention | undefined,
   { now, bypass }: Release,
 ): Lock | undefined {
-  const mode = heldBy(lock ?? {}, now);
+  const mode = lockedBy(lock ?? {}, now);
   const isLonger =
     requested !== undefined &&
     requested.mode === lock?.mode &&
@@ -76,13 +76,13 @@ export function withRetention(
 export async function lockAtWrite(
   ctx: Pick<Context, 'caches' | 'clock' | 'metadata'>,
   bucket: BucketRow,
-  given: Lock | undefined,
+  input: Lock | undefined,
 ): Promise<Lock | undefined> {
-  if (given?.mode !== undefined) return given;
+  if (input?.mode !== undefined) return input;
   const rule = (await readDocument(ctx, bucket, objectLock))?.Rule?.DefaultRetention;
-  if (rule === undefined) return given;
+  if (rule === undefined) return input;
   const days = rule.Days ?? (rule.Years ?? Number.NaN) * yearDays;
-  return { ...given, mode: rule.Mode, retainUntil: ctx.clock.now() + days * dayMs };
+  return { ...input, mode: rule.Mode, retainUntil: ctx.clock.now() + days * dayMs };
 }
 
 /** @throws InvalidRequest */

@@ -21,7 +21,7 @@ import type { ObjectKey } from '../content/content-key.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
 import { admit } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
-import { hasQuota, type Room, withRoom } from '../quotas/room.ts';
+import { hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { lockAtWrite } from './object-lock.ts';
@@ -69,14 +69,14 @@ export interface WrittenObject {
 
 export const writeObject = (ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> =>
   hasQuota(object.bucket)
-    ? withRoom(ctx, async (room) =>
-        writeInRoom(ctx, { ...object, room }, await admit(ctx, object, { content, room })),
+    ? withReservation(ctx, async (reservation) =>
+        writeReserved(ctx, { ...object, reservation }, await admit(ctx, object, { content, reservation })),
       )
-    : writeInRoom(ctx, object, content);
+    : writeReserved(ctx, object, content);
 
-async function writeInRoom(
+async function writeReserved(
   ctx: Ctx,
-  object: NewObject & { readonly room?: Room },
+  object: NewObject & { readonly reservation?: Reservation },
   content: Content,
 ): Promise<WrittenObject> {
   const { bucket, key, storageClass, conditions, objectKey, requestId, signal } = object;
@@ -100,7 +100,12 @@ async function writeInRoom(
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     };
-    const written = await commitObject(ctx, object, { op, content: owned, requested, room: object.room });
+    const written = await commitObject(ctx, object, {
+      op,
+      content: owned,
+      requested,
+      reservation: object.reservation,
+    });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
   });
@@ -124,7 +129,7 @@ export interface ObjectCommit {
   /** Side changes that are committed together with the version. */
   readonly then?: readonly SideChange[];
   /** Room that the caller has reserved and gives back. */
-  readonly room?: Room | undefined;
+  readonly reservation?: Reservation | undefined;
   /** Parts that leave the counters with the commit. */
   readonly freed?: Freed | undefined;
 }
@@ -141,7 +146,7 @@ export interface ObjectCommit {
 export async function commitObject(
   ctx: Ctx,
   object: NewObject,
-  { op, content, requested, then, room, freed }: ObjectCommit,
+  { op, content, requested, then, reservation, freed }: ObjectCommit,
 ): Promise<WrittenObject> {
   const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
   const fresh = {
@@ -165,14 +170,14 @@ export async function commitObject(
     op,
     id: op.id,
     ...(then === undefined ? {} : { then }),
-    room,
+    reservation,
     freed,
     record,
     decide: ({ bucket: now, head, oldNull }) => {
       if (conditions !== undefined) checkWrite(conditions, head?.row.marker ? undefined : head?.row);
-      const plan = (held?: Lock) =>
+      const plan = (currentLock?: Lock) =>
         planNewVersion(now, head, oldNull, {
-          fresh: held === undefined ? fresh : { ...fresh, lock: held },
+          fresh: currentLock === undefined ? fresh : { ...fresh, lock: currentLock },
           version: versionFor(ctx, requested, { behind: head?.row.version }),
         });
       const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());

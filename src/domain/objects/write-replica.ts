@@ -13,7 +13,7 @@ import type { Claims } from '../content/digests.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
 import { reserveSize } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
-import { hasQuota, type Room, withRoom } from '../quotas/room.ts';
+import { hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
 import {
   assertReceivable,
   assertSameContent,
@@ -41,12 +41,13 @@ export const writeReplica = (
   ctx: WriteCtx,
   write: ReplicaWrite,
   content: Pick<Content, 'source' | 'length'>,
-): Promise<CommittedReplica> => withRoom(ctx, (room) => writeInRoom(ctx, write, { ...content, room }));
+): Promise<CommittedReplica> =>
+  withReservation(ctx, (reservation) => writeReserved(ctx, write, { ...content, reservation }));
 
-async function writeInRoom(
+async function writeReserved(
   ctx: WriteCtx,
   write: ReplicaWrite,
-  { source, length, room }: Pick<Content, 'source' | 'length'> & { readonly room: Room },
+  { source, length, reservation }: Pick<Content, 'source' | 'length'> & { readonly reservation: Reservation },
 ): Promise<CommittedReplica> {
   const { bucket, key, document, objectKey, requestId, signal } = write;
   const { version, isNull, size, storageClass } = document;
@@ -63,7 +64,7 @@ async function writeInRoom(
   }
   // The commit asks again, for what the replica does by then.
   await write.assertMay({ effects: await effectsOfNew(ctx, write) });
-  await reserveReplica(ctx, write, room);
+  await reserveReplica(ctx, write, reservation);
   const cluster = await placeWrite(ctx, { bucket, storageClass }, requestId);
   const owner = { bucketId: bucket.id, key, ...(isNull ? {} : { version }) };
   const content = { source, length: size, claims: toClaims(document) };
@@ -77,7 +78,7 @@ async function writeInRoom(
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
       ...(isMd5(document) ? {} : { etagUnverified: true as const }),
     };
-    const committed = await commitReplica(ctx, write, { op, content: owned, room });
+    const committed = await commitReplica(ctx, write, { op, content: owned, reservation });
     if (!committed.won) await queueUnowned(ctx, stored.extent, requestId);
     return committed;
   });
@@ -90,7 +91,7 @@ async function writeInRoom(
 export async function reserveReplica(
   ctx: WriteCtx,
   { bucket, key, document, freed }: Pick<Replica, 'bucket' | 'key' | 'document'> & { readonly freed?: Freed },
-  room: Room,
+  reservation: Reservation,
 ): Promise<void> {
   if (!hasQuota(bucket)) return;
   const { size, version, isNull } = document;
@@ -100,7 +101,11 @@ export async function reserveReplica(
   // A newer null version stays.
   const present = isNull ? await findVersion(ctx.metadata, bucket, key, 'null') : undefined;
   if (present !== undefined && present.row.version > version) return;
-  await reserveSize(ctx, { bucket, key, isNull, ...(freed === undefined ? {} : { freed }) }, { size, room });
+  await reserveSize(
+    ctx,
+    { bucket, key, isNull, ...(freed === undefined ? {} : { freed }) },
+    { size, reservation },
+  );
 }
 
 const wrongSize = ({ size }: ReplicaDocument, actual: number) =>

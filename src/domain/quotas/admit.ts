@@ -5,7 +5,7 @@ import { findSessionPart } from '../../metadata/objects/uploads.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Content } from '../content/store-bytes.ts';
 import { type Amount, type Freed, freedBy, nothing, subtract } from './amounts.ts';
-import { assertSize, type Ctx, hasQuota, type Room } from './room.ts';
+import { assertSize, type Ctx, hasQuota, type Reservation } from './reservation.ts';
 
 interface Admitted {
   readonly bucket: BucketRow;
@@ -30,37 +30,41 @@ const stepBytes = 1024 ** 2;
 export async function admit(
   ctx: Ctx,
   admitted: Admitted,
-  { content, room }: { readonly content: Content; readonly room: Room },
+  { content, reservation }: { readonly content: Content; readonly reservation: Reservation },
 ): Promise<Content> {
   const { bucket } = admitted;
   if (!hasQuota(bucket)) return content;
   const { length } = content;
   if (length !== undefined) {
-    await reserveSize(ctx, admitted, { size: length, room });
+    await reserveSize(ctx, admitted, { size: length, reservation });
     return content;
   }
-  await reserveSize(ctx, admitted, { size: 0, room });
-  return { ...content, source: meter(content.source, (size) => reserveUpTo(ctx, admitted, { size, room })) };
+  await reserveSize(ctx, admitted, { size: 0, reservation });
+  return {
+    ...content,
+    source: meter(content.source, (size) => reserveUpTo(ctx, admitted, { size, reservation })),
+  };
 }
 
 /** Reserves room for an object or a part of this size. */
 export async function reserveSize(
   ctx: Ctx,
   admitted: Admitted,
-  { size, room }: { readonly size: number; readonly room: Room },
+  { size, reservation }: { readonly size: number; readonly reservation: Reservation },
 ): Promise<void> {
   const { bucket, key, freed } = admitted;
   if (key !== undefined) assertSize(bucket, size);
   const whole = { bytes: size, objects: key === undefined ? 0 : 1 };
   try {
-    await room.cover(bucket, whole, freed);
+    await reservation.cover(bucket, whole, freed);
   } catch (cause) {
     if (!isExceeded(cause)) throw cause;
     // What the write replaces is subtracted; nothing is read for it while there is room.
-    if (admitted.part !== undefined) return room.cover(bucket, whole, await replacedPart(ctx, admitted.part));
+    if (admitted.part !== undefined)
+      return reservation.cover(bucket, whole, await replacedPart(ctx, admitted.part));
     const replaced = await replacedBy(ctx, admitted);
     if (replaced === nothing) throw cause;
-    await room.cover(bucket, subtract(whole, replaced), freed);
+    await reservation.cover(bucket, subtract(whole, replaced), freed);
   }
 }
 
@@ -84,15 +88,15 @@ async function replacedBy({ metadata }: Ctx, { bucket, key, isNull = false }: Ad
 async function reserveUpTo(
   ctx: Ctx,
   admitted: Admitted,
-  { size, room }: { readonly size: number; readonly room: Room },
+  { size, reservation }: { readonly size: number; readonly reservation: Reservation },
 ): Promise<number> {
   const rounded = Math.ceil(size / stepBytes) * stepBytes;
   try {
-    await reserveSize(ctx, admitted, { size: rounded, room });
+    await reserveSize(ctx, admitted, { size: rounded, reservation });
     return rounded;
   } catch (cause) {
     if (!isExceeded(cause)) throw cause;
-    await reserveSize(ctx, admitted, { size, room });
+    await reserveSize(ctx, admitted, { size, reservation });
     return size;
   }
 }

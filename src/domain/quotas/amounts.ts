@@ -32,8 +32,8 @@ export const sum = (amounts: Iterable<Amount>): Amount => {
   return total;
 };
 
-export const fits = (need: Amount, room: Amount): boolean =>
-  need.bytes <= room.bytes && need.objects <= room.objects;
+export const fits = (need: Amount, available: Amount): boolean =>
+  need.bytes <= available.bytes && need.objects <= available.objects;
 
 /** What of a change needs room: a change that removes more than it adds needs none. */
 export const growth = ({ bytes, objects }: Amount): Amount => ({

@@ -134,9 +134,9 @@ async function newDocuments(
     ...(withObjects ? { [ownershipControls.name]: JSON.stringify(enforced) } : {}),
   });
   // Under BucketOwnerEnforced there are no ACLs.
-  const { [bucketAcl.name]: formerAcl, ...kept } = bucket.documents;
-  const dropped = Object.fromEntries(Object.entries(kept).filter(([name]) => without.includes(name)));
-  const remaining = Object.fromEntries(Object.entries(kept).filter(([name]) => !without.includes(name)));
+  const { [bucketAcl.name]: formerAcl, ...retained } = bucket.documents;
+  const dropped = Object.fromEntries(Object.entries(retained).filter(([name]) => without.includes(name)));
+  const remaining = Object.fromEntries(Object.entries(retained).filter(([name]) => !without.includes(name)));
   const formerControls = withObjects ? bucket.documents[ownershipControls.name] : undefined;
   return {
     made,

@@ -101,10 +101,10 @@ async function enterBucket(
     // Writers that read the closed row are refused too.
     await ctx.metadata.raiseFence(objectsAt(closing), reopened.generation);
     const isCounted = await isSettled(ctx, open.id);
-    const held = sum((await readUsage(ctx.metadata, open.id)).values());
+    const stored = sum((await readUsage(ctx.metadata, open.id)).values());
     const entered = isCounted ? { ...reopened, [field]: epoch } : reopened;
     const then = isCounted
-      ? counterChanges(accountUsage(epoch), open.id, [{ storageClass: '', ...held }])
+      ? counterChanges(accountUsage(epoch), open.id, [{ storageClass: '', ...stored }])
       : [];
     const outcome = await replaceBucket(
       ctx.metadata,

@@ -244,7 +244,7 @@ export class RateLimiter {
     const key = `${kind}:${id}`;
     let use = this.#uses.get(key);
     if (use === undefined) {
-      if (this.#uses.size >= usesMax) this.#makeRoom(now);
+      if (this.#uses.size >= usesMax) this.#makeSpace(now);
       use = new Use(kind, limit, now);
       this.#uses.set(key, use);
     }
@@ -252,7 +252,7 @@ export class RateLimiter {
   }
 
   /** Gives up idle scopes, or else the oldest one. */
-  #makeRoom(now: number): void {
+  #makeSpace(now: number): void {
     for (const [key, use] of this.#uses) {
       use.refill(now);
       if (use.isIdle) this.#uses.delete(key);

@@ -119,14 +119,14 @@ export class Share {
    * What the next row must cover, and what was free. Nothing is free until that row is written; what is given back meanwhile is covered by
    * it, because it is held now.
    */
-  close(): { readonly held: Amount; readonly free: Amount } {
-    const { free, held } = this;
+  close(): { readonly reserved: Amount; readonly free: Amount } {
+    const { free, reserved } = this;
     this.free = nothing;
-    return { free, held };
+    return { free, reserved };
   }
 
   /** What the writes of this process have reserved. */
-  get held(): Amount {
+  get reserved(): Amount {
     return sum([...this.holds].map(({ amount }) => amount));
   }
 

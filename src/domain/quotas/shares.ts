@@ -23,7 +23,7 @@ import type { Scope } from './scopes.ts';
 import { type Ask, type Hold, Share } from './share.ts';
 
 /** A share is granted so that others find room too. */
-const shareOfRoom = 1 / 8;
+const shareOfAvailable = 1 / 8;
 const grantMax: Amount = { bytes: 256 * 1024 ** 2, objects: 16_384 };
 const attemptsMax = 64;
 /** Attempts without a pause. */
@@ -107,17 +107,17 @@ async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Granted> {
     if (view.limits === undefined) return { hold: share.hold({ ...asked, bucket }, nothing) };
     share.limits = view.limits;
     const need = counted(asked.need, view.limits);
-    const { room, held } = view;
-    if (fits(need, room)) {
-      const free = portion(need, room, view.limits);
+    const { available, reserved: reservation } = view;
+    if (fits(need, available)) {
+      const free = portion(need, available, view.limits);
       if (attempt >= eagerAttempts) await clock.sleep(pauseMs(ctx, attempt - eagerAttempts));
-      await write(ctx, share, { bucket, view, held, free });
+      await write(ctx, share, { bucket, view, reserved: reservation, free });
       continue;
     }
     if (!(await takeBack(ctx, share, view))) {
       const { limits, used, others } = view;
-      const reserved = counted(add(held, others), limits);
-      return { mayWait: fits(need, add(room, others)), use: { limits, used, reserved } };
+      const reserved = counted(add(reservation, others), limits);
+      return { mayWait: fits(need, add(available, others)), use: { limits, used, reserved } };
     }
     bucket = await readAgain(ctx, bucket);
   }
@@ -133,9 +133,9 @@ interface View {
   readonly isAnyStale: boolean;
   readonly limits: Amount | undefined;
   /** What the writes of this process had reserved before the counters were read. */
-  readonly held: Amount;
+  readonly reserved: Amount;
   /** What is neither in the counters, nor in the share of another process, nor reserved by a write of this process. */
-  readonly room: Amount;
+  readonly available: Amount;
   readonly now: number;
 }
 
@@ -152,14 +152,14 @@ async function viewOf(ctx: Ctx, share: Share): Promise<View> {
   const elsewhere = sum(others.map(({ row }) => row));
   // Before the counters, like the rows of the other shares: a write whose commit applies between the two reads is counted twice. In the
   // other order it would be in neither, because it gives its reservation up as soon as it has applied.
-  const { held } = share.close();
+  const { reserved: reservation } = share.close();
   const limits = await scope.limits(ctx);
   const used = await usedIn(ctx, scope);
   const now = await metadata.now();
-  const taken = sum([used, elsewhere, held]);
-  const room = limits === undefined ? nothing : subtract(limits, counted(taken, limits));
+  const taken = sum([used, elsewhere, reservation]);
+  const available = limits === undefined ? nothing : subtract(limits, counted(taken, limits));
   const isAnyStale = others.some((each) => isStale(each, now));
-  return { head, others: elsewhere, used, isAnyStale, limits, held, room, now };
+  return { head, others: elsewhere, used, isAnyStale, limits, reserved: reservation, available, now };
 }
 
 /** What the counters of a scope have: objects, and parts of open uploads. */
@@ -175,11 +175,14 @@ function keep(share: Share, own: Stored<QuotaShareRow> | undefined): void {
 }
 
 /** How much to be granted: what is needed, and more where there is plenty. */
-const portion = (need: Amount, room: Amount, limits: Amount): Amount =>
+const portion = (need: Amount, available: Amount, limits: Amount): Amount =>
   counted(
     {
-      bytes: Math.max(need.bytes, Math.min(grantMax.bytes, Math.floor(room.bytes * shareOfRoom))),
-      objects: Math.max(need.objects, Math.min(grantMax.objects, Math.floor(room.objects * shareOfRoom))),
+      bytes: Math.max(need.bytes, Math.min(grantMax.bytes, Math.floor(available.bytes * shareOfAvailable))),
+      objects: Math.max(
+        need.objects,
+        Math.min(grantMax.objects, Math.floor(available.objects * shareOfAvailable)),
+      ),
     },
     limits,
   );
@@ -190,12 +193,12 @@ async function write(
   {
     bucket,
     view,
-    held,
+    reserved: reservation,
     free,
-  }: { readonly bucket: BucketRow; readonly view: View; readonly held: Amount; readonly free: Amount },
+  }: { readonly bucket: BucketRow; readonly view: View; readonly reserved: Amount; readonly free: Amount },
 ): Promise<void> {
   const scope = share.scope.id;
-  const row = { scope, holder: caches.of(Shares).holder, ...add(held, free), at: view.now };
+  const row = { scope, holder: caches.of(Shares).holder, ...add(reservation, free), at: view.now };
   const writtenAt = clock.elapsed();
   const outcome = await commitShares(metadata, { scope, head: view.head, at: view.now }, [
     { put: row, expect: share.revision },
@@ -280,9 +283,9 @@ async function rewrite(
   if (revision === 'absent') return;
   const scope = share.scope.id;
   const at = await metadata.now();
-  const { held, free } = share.close();
-  const kept = isIdle ? nothing : free;
-  const covered = add(held, kept);
+  const { reserved: reservation, free } = share.close();
+  const retained = isIdle ? nothing : free;
+  const covered = add(reservation, retained);
   const isEmpty = isIdle && share.holds.size === 0;
   const change = isEmpty
     ? { remove: { holder }, expect: revision }
@@ -292,7 +295,7 @@ async function rewrite(
   if (isEmpty) return share.lose();
   share.revision = outcome.revision;
   share.writtenAt = now;
-  share.free = add(share.free, kept);
+  share.free = add(share.free, retained);
 }
 
 // Takes shares back whose holder may have died. A commit that such a holder has sent may still be on its way, so all commits that began

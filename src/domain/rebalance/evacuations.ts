@@ -30,7 +30,7 @@ export const evacuations: TaskKind<Evacuation> = { kind: 'evacuation' };
 
 const none: Amount = { count: 0, bytes: 0 };
 /** How long a result is kept. */
-const keptMs = 30 * 24 * 60 * 60 * 1000;
+const retentionMs = 30 * 24 * 60 * 60 * 1000;
 /** Attempts against processes that add at the same time. */
 const attemptsMax = 16;
 
@@ -52,7 +52,7 @@ const measureEvacuation = ({ cluster, since, moved, finishedAt, failure }: Evacu
   done: moved,
 });
 
-async function heldOn({ bytes }: Pick<Ctx, 'bytes'>, cluster: string): Promise<Amount> {
+async function storedOn({ bytes }: Pick<Ctx, 'bytes'>, cluster: string): Promise<Amount> {
   const pools = (await bytes.health()).find((each) => each.cluster === cluster)?.pools ?? [];
   return pools
     .map(({ chunkCount, bytesUsed }) => ({ count: chunkCount, bytes: bytesUsed }))
@@ -72,7 +72,7 @@ export async function reconcileEvacuations(ctx: Ctx, clusters: readonly ClusterR
       finishedAt: _,
       failure: __,
       ...running
-    } = isNew ? { ...fresh, held: await heldOn(ctx, row.id) } : task.state;
+    } = isNew ? { ...fresh, held: await storedOn(ctx, row.id) } : task.state;
     const state: Evacuation =
       row.emptiedAt === undefined ? running : { ...running, finishedAt: row.emptiedAt };
     if (isNew || state.finishedAt !== task.state.finishedAt) await save(ctx, task, state);
@@ -98,7 +98,7 @@ async function save(ctx: Ctx, task: Task<Evacuation> | undefined, state: Evacuat
     state,
     progress: advanceProgress(task?.progress, measureEvacuation(state), await ctx.metadata.now()),
     expect: task?.revision ?? 'absent',
-    ...(finishedAt === undefined ? {} : { expiresAt: finishedAt + keptMs }),
+    ...(finishedAt === undefined ? {} : { expiresAt: finishedAt + retentionMs }),
   });
   return outcome.applied;
 }
@@ -130,11 +130,11 @@ export async function listEvacuations({
 /** An estimate: garbage that was on the cluster when the drain began is deleted and not moved. */
 export async function leftToEvacuate(ctx: Ctx, cluster: string): Promise<TaskAmount | undefined> {
   const state = (await findTask(ctx.metadata, evacuations, cluster))?.state;
-  const held = state === undefined ? await heldOn(ctx, cluster) : state.held;
+  const stored = state === undefined ? await storedOn(ctx, cluster) : state.held;
   const moved = state?.moved ?? none;
   // A store that does not say what it holds.
-  if (held.count === 0 && moved.count > 0) return undefined;
-  return amountLeft(held, moved);
+  if (stored.count === 0 && moved.count > 0) return undefined;
+  return amountLeft(stored, moved);
 }
 
 // The end of a drain: marks a cluster that is empty, and writes the tombstone of one that the settings no longer list.

@@ -4,7 +4,7 @@
  * the client's change stays and the copies are discarded. Nothing else about the version changes, so Object Lock stays as it was.
  */
 import type { Context } from '../../context.ts';
-import { releaseForeign } from '../../metadata/background/clusters.ts';
+import { releaseUnmanaged } from '../../metadata/background/clusters.ts';
 import { findVersion, manifestParts, manifestRow } from '../../metadata/objects/objects.ts';
 import type { BucketRow, Manifest, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Op, type SideChange } from '../../ports/metadata-store.ts';
@@ -102,8 +102,8 @@ interface TakeOver extends Leaving {
 }
 
 /** Replaces the extents in the version's row by the copies, if the row still names the originals. */
-async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promise<boolean> {
-  const { stretch, leaving, op, copies } = given;
+async function takeOver(ctx: Ctx, { bucket, row }: Move, input: TakeOver): Promise<boolean> {
+  const { stretch, leaving, op, copies } = input;
   const outcome = await changeKey(ctx, {
     bucket,
     key: row.key,
@@ -122,7 +122,7 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promi
         changes: [{ put: next, expect: found.revision }],
         before: [found.row],
         gone: [],
-        then: [...then, ...garbage, ...releaseForeign(bucket.id, former)],
+        then: [...then, ...garbage, ...releaseUnmanaged(bucket.id, former)],
       };
     },
   });

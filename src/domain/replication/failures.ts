@@ -115,7 +115,7 @@ async function queuePending(
         : undefined;
     const isThere = found !== undefined && found.row.version === task.version;
     // The version is gone, or needs no mark: the task is sent all the same.
-    if (bucket === undefined || !isThere || !wasGivenUp(found.row))
+    if (bucket === undefined || !isThere || !wasAbandoned(found.row))
       return metadata.apply([await queue(isThere ? stampOf(found.row) : undefined)]);
     const change = { put: markPending(found.row), expect: found.revision };
     const then = [await queue(stampOf(found.row))];
@@ -125,7 +125,7 @@ async function queuePending(
 }
 
 /** A version that was sent since by another task keeps its status. */
-const wasGivenUp = ({ replication, unsent }: ObjectRow): boolean =>
+const wasAbandoned = ({ replication, unsent }: ObjectRow): boolean =>
   replication === 'FAILED' || (replication === 'REPLICA' && !unsent);
 
 // Why a version did not arrive: what operators read and count, and whether another attempt may help.

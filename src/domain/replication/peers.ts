@@ -61,7 +61,7 @@ export async function putPeer(
   { access, bandwidth, accounts, record, check }: PeerPut,
 ): Promise<ReplicationPeerRow> {
   const { metadata, sealer } = ctx;
-  const { accessKey, secretKey, key, ...shown } = access;
+  const { accessKey, secretKey, key, ...visible } = access;
   const plain = new TextEncoder().encode(JSON.stringify({ accessKey, secretKey, key }));
   const sealedKeys = btoa(String.fromCharCode(...(await sealer.seal(plain, sealedFor(id)))));
   return retryInTurn(ctx, mutexKey, async () => {
@@ -70,7 +70,7 @@ export async function putPeer(
     if (found === undefined && (await listPeers(ctx)).length >= peersMax)
       throw fail('LimitExceeded', `There are ${peersMax} replication peers already.`);
     const row: ReplicationPeerRow = {
-      ...shown,
+      ...visible,
       ...(bandwidth === undefined ? {} : { bandwidth }),
       ...(accounts === undefined ? {} : { accounts }),
       ...{ slot: 0, id, sealedKeys, changedAt: await metadata.now() },

@@ -79,7 +79,7 @@ const pageRows = 100;
 /** No page is queued while more rows than this wait for the destination. */
 const waitingMax = 2_000;
 /** How long a result is kept. */
-const keptMs = 30 * 24 * 60 * 60 * 1000;
+const retentionMs = 30 * 24 * 60 * 60 * 1000;
 
 /** @throws NoSuchBucket, ReplicationConfigurationNotFoundError, OperationAborted while another resync of the bucket runs */
 export async function beginResync(
@@ -197,7 +197,7 @@ export async function stepResync(
       ? { ...state, finishedAt: now }
       : await queuePage(ctx, { bucket, role, rule, state, now });
   const isDone = next.finishedAt !== undefined;
-  const expiry = isDone ? { expiresAt: now + keptMs } : {};
+  const expiry = isDone ? { expiresAt: now + retentionMs } : {};
   // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.
   const progress = advanceProgress(former, measureResync(next), now);
   await putTask(ctx.metadata, resyncs, { name, state: next, progress, expect: revision, ...expiry });

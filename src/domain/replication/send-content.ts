@@ -219,7 +219,7 @@ interface OpenUpload {
 const uploads: TaskKind<OpenUpload> = { kind: 'replication-uploads' };
 
 /** A peer that is not reached for so long has probably ended the upload by its own rules. */
-const keptMs = 7 * 24 * 60 * 60 * 1000;
+const retentionMs = 7 * 24 * 60 * 60 * 1000;
 /** Uploads that are aborted at a time. */
 const abortsMax = 8;
 
@@ -229,7 +229,7 @@ async function rememberUpload(
   upload: OpenUpload,
 ): Promise<() => Promise<void>> {
   const name = hasher.sha256Hex(`${upload.peer}/${upload.bucket}/${upload.key}?${upload.uploadId}`);
-  const expiresAt = (await metadata.now()) + keptMs;
+  const expiresAt = (await metadata.now()) + retentionMs;
   const outcome = await putTask(metadata, uploads, { name, state: upload, expect: 'absent', expiresAt });
   return async () => {
     if (outcome.applied)

@@ -14,7 +14,7 @@ import {
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { objects, uploadIndex } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
-import { countHeld } from '../buckets/class-stats.ts';
+import { countStored } from '../buckets/class-stats.ts';
 import { advanceProgress, amountLeft, type Measure } from '../common/task-progress.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -62,8 +62,8 @@ export async function leftToScrub(
   ctx: Ctx,
   { state: { seen } }: Pick<Task<ScrubRun>, 'state'>,
 ): Promise<TaskAmount | undefined> {
-  const held = await countHeld(ctx);
-  return held && amountLeft(held, doneOf(seen));
+  const stored = await countStored(ctx);
+  return stored && amountLeft(stored, doneOf(seen));
 }
 
 interface SavedStep {

@@ -74,8 +74,8 @@ export async function recordHealth(ctx: Ctx, term: Term): Promise<boolean> {
 
 function describe({ ok, source, warnings }: StorageHealth, at: number): HealthChange {
   const more = warnings.length - warningsMax;
-  const kept = warnings.slice(0, warningsMax).map((text) => text.slice(0, warningMax));
-  return { at, ok, source, warnings: kept, ...(more > 0 ? { more } : {}) };
+  const retained = warnings.slice(0, warningsMax).map((text) => text.slice(0, warningMax));
+  return { at, ok, source, warnings: retained, ...(more > 0 ? { more } : {}) };
 }
 
 /** Without what ended before the day, and bounded. */
@@ -86,9 +86,9 @@ function prune({ changes, isCut }: HealthHistory, now: number): HealthHistory {
     changes.findLastIndex(({ at }) => at <= begin),
   );
   const ofDay = changes.slice(first);
-  const kept = ofDay.slice(-changesMax);
+  const retained = ofDay.slice(-changesMax);
   const wasCut = isCut === true && first === 0;
-  return { changes: kept, ...(wasCut || kept.length < ofDay.length ? { isCut: true } : {}) };
+  return { changes: retained, ...(wasCut || retained.length < ofDay.length ? { isCut: true } : {}) };
 }
 
 /** The changes of the last day; undefined before the first probe. */

@@ -8,7 +8,7 @@ import { findReleased } from '../../metadata/background/clusters.ts';
 import { findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findHead } from '../../metadata/objects/objects.ts';
 import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
-import type { Extent, ForeignDetails, ForeignObject } from '../../ports/object-bytes.ts';
+import type { Extent, UnmanagedDetails, UnmanagedObject } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../common/garbage.ts';
 import { drawId, drawVersion } from '../common/ids.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
@@ -89,15 +89,15 @@ export async function importBucket(ctx: Ctx, run: ImportRun): Promise<ImportCoun
 
 async function list(ctx: Ctx, { cluster, signal }: ImportRun, after: string) {
   signal.throwIfAborted();
-  const { foreign } = ctx.bytes;
-  if (foreign === undefined) throw new Error('this data backend has no objects but those of the gateway');
-  return foreign.list(cluster, { after, max: listedMax, signal });
+  const { foreign: unmanaged } = ctx.bytes;
+  if (unmanaged === undefined) throw new Error('this data backend has no objects but those of the gateway');
+  return unmanaged.list(cluster, { after, max: listedMax, signal });
 }
 
 async function importBatch(
   ctx: Ctx,
   run: ImportRun,
-  { batch, counts }: { readonly batch: readonly ForeignObject[]; readonly counts: ImportCounts },
+  { batch, counts }: { readonly batch: readonly UnmanagedObject[]; readonly counts: ImportCounts },
 ): Promise<ImportCounts> {
   const { rate, signal } = run;
   const earliest = ctx.clock.elapsed() + (batch.length * 1000) / rate;
@@ -161,7 +161,11 @@ const headerBytesMax = 8192;
 
 const byteLength = (text: string): number => new TextEncoder().encode(text).length;
 
-async function importObject(ctx: Ctx, listed: ForeignObject, options: ImportOptions): Promise<ImportResult> {
+async function importObject(
+  ctx: Ctx,
+  listed: UnmanagedObject,
+  options: ImportOptions,
+): Promise<ImportResult> {
   const { bucket, cluster, again, signal } = options;
   const { key } = listed;
   if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
@@ -184,7 +188,7 @@ async function importObject(ctx: Ctx, listed: ForeignObject, options: ImportOpti
 /** The result for a key that has a head; undefined when a row must be created. */
 function standingFor(
   head: ObjectRow | undefined,
-  { key, etag }: ForeignObject,
+  { key, etag }: UnmanagedObject,
   { cluster, again }: Pick<ImportOptions, 'cluster' | 'again'>,
 ): ImportResult | undefined {
   if (head === undefined) return undefined;
@@ -197,7 +201,7 @@ function standingFor(
 
 async function commitImport(
   ctx: Ctx,
-  { details, headers }: { readonly details: ForeignDetails; readonly headers: ObjectHeaders },
+  { details, headers }: { readonly details: UnmanagedDetails; readonly headers: ObjectHeaders },
   { bucket, cluster, again }: ImportOptions,
 ): Promise<ImportResult> {
   const { key, size, etag, modified } = details;
@@ -242,7 +246,7 @@ async function commitImport(
   return result;
 }
 
-const toObjectHeaders = ({ system, user }: ForeignDetails): ObjectHeaders => ({
+const toObjectHeaders = ({ system, user }: UnmanagedDetails): ObjectHeaders => ({
   ...(Object.keys(system).length === 0 ? {} : { system }),
   ...(Object.keys(user).length === 0 ? {} : { user }),
 });

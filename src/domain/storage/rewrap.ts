@@ -23,7 +23,7 @@ import {
 } from '../../metadata/tables.ts';
 import { isPassing, type KeyContext, KeyFailure } from '../../ports/key-provider.ts';
 import { MetadataDamaged, RowTooLong, type SortOf } from '../../ports/metadata-store.ts';
-import { countHeld } from '../buckets/class-stats.ts';
+import { countStored } from '../buckets/class-stats.ts';
 import { signingContext } from '../buckets/signing-key.ts';
 import { changeRow } from '../common/buckets.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
@@ -83,13 +83,13 @@ export async function leftToRewrap(
   ctx: Pick<Context, 'metadata'>,
   { state: { versions = 0 } }: Pick<Task<Rewrapping>, 'state'>,
 ): Promise<TaskAmount | undefined> {
-  const held = await countHeld(ctx);
-  return held && { count: Math.max(0, held.count - versions) };
+  const stored = await countStored(ctx);
+  return stored && { count: Math.max(0, stored.count - versions) };
 }
 
 const name = 'all';
 /** How long a result is kept. */
-const keptMs = 30 * 24 * 60 * 60 * 1000;
+const retentionMs = 30 * 24 * 60 * 60 * 1000;
 
 const none: RewrapCounts = { buckets: 0, signingKeys: 0, objects: 0, uploads: 0, current: 0, failed: 0 };
 
@@ -130,7 +130,7 @@ export async function saveRewrapping(
   { revision, progress: former }: Task<Rewrapping>,
   next: Rewrapping,
 ): Promise<void> {
-  const expiresAt = next.finishedAt === undefined ? {} : { expiresAt: next.finishedAt + keptMs };
+  const expiresAt = next.finishedAt === undefined ? {} : { expiresAt: next.finishedAt + retentionMs };
   const progress = advanceProgress(former, measureRewrapping(next), await metadata.now());
   await putTask(metadata, rewrappings, { name, state: next, progress, expect: revision, ...expiresAt });
 }
@@ -314,8 +314,8 @@ async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
   }
 }
 
-const isWrapped = (given: { readonly wrapped: string } | Outcome): given is { readonly wrapped: string } =>
-  typeof given === 'object' && 'wrapped' in given;
+const isWrapped = (input: { readonly wrapped: string } | Outcome): input is { readonly wrapped: string } =>
+  typeof input === 'object' && 'wrapped' in input;
 
 const isProvided = (encryption: Encryption | undefined): encryption is Provided =>
   encryption?.by === 'provider';

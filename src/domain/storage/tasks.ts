@@ -308,7 +308,7 @@ async function describeTask(
   { followed, name, progress, workers, until }: Described,
 ): Promise<FollowedTask> {
   const { kind, by, counts, paced } = followed;
-  const { measured: _, failure, finishedAt, perSecond, ...shown } = progress;
+  const { measured: _, failure, finishedAt, perSecond, ...visible } = progress;
   const stands = standingOf(followed, progress, workers);
   const isEnded = finishedAt !== undefined;
   const left = isEnded ? none(progress.done) : await followed.left(ctx, name, until);
@@ -316,7 +316,7 @@ async function describeTask(
   const amount = left?.[paced];
   const lastError = latestError(followed, progress, workers);
   return {
-    ...shown,
+    ...visible,
     kind,
     name,
     ...stands,

@@ -37,8 +37,8 @@ import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { reserveReplica } from '../objects/write-replica.ts';
 import { reserveSize } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
-import { assertNotExceeded, hasQuota, type Room, withRoom } from '../quotas/room.ts';
-import { completeHeld } from './held-upload.ts';
+import { assertNotExceeded, hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
+import { completeForwarded } from './forwarded-upload.ts';
 import { partChanges } from './part-counts.ts';
 import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import { finishCompleting, resolveCompleting, toResult } from './settle-upload.ts';
@@ -66,9 +66,13 @@ function inlinePartsMax({ acl, encryption }: UploadSession): number {
 }
 
 export const completeUpload = (ctx: Ctx, completion: Completion): Promise<UploadResult> =>
-  withRoom(ctx, (room) => completeInRoom(ctx, completion, room));
+  withReservation(ctx, (reservation) => completeReserved(ctx, completion, reservation));
 
-async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Promise<UploadResult> {
+async function completeReserved(
+  ctx: Ctx,
+  completion: Completion,
+  reservation: Reservation,
+): Promise<UploadResult> {
   const { name, parts, conditions, requestId } = completion;
   const found = await openUpload(ctx, name);
   const { session } = found.row;
@@ -82,8 +86,8 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
     checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
   const { size, freed } = await checkParts(ctx, found, completion);
   if (session.replica !== undefined)
-    await reserveReplica(ctx, { ...name, document: session.replica, freed }, room);
-  else if (hasQuota(name.bucket)) await reserveSize(ctx, { ...name, freed }, { size, room });
+    await reserveReplica(ctx, { ...name, document: session.replica, freed }, reservation);
+  else if (hasQuota(name.bucket)) await reserveSize(ctx, { ...name, freed }, { size, reservation });
   const op = await ctx.metadata.begin({ cluster: parseCluster(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
@@ -94,14 +98,14 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
     // Check again, now that no part can change: a part that was replaced since the first check is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     await assertNotExceeded(ctx, name.bucket);
-    const whole = await completeHeld(ctx, found.row, checked.held);
+    const whole = await completeForwarded(ctx, found.row, checked.forwarded);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
     const { row, won, counts } = await commitContent(ctx, completion, {
       session,
       checked,
       manifest,
       op,
-      room,
+      reservation,
     });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
@@ -130,14 +134,14 @@ interface CompletedContent {
   readonly checked: CheckedParts;
   readonly manifest: Manifest;
   readonly op: Op;
-  readonly room: Room;
+  readonly reservation: Reservation;
 }
 
 /** Commits the object. The same commit takes the upload out of the list, and frees its parts, which count as the object from then on. */
 async function commitContent(
   ctx: Ctx,
   completion: Completion,
-  { session, checked, manifest, op, room }: CompletedContent,
+  { session, checked, manifest, op, reservation }: CompletedContent,
 ) {
   const { uploadId } = completion.name;
   const { encryption, replica } = session;
@@ -153,7 +157,7 @@ async function commitContent(
   const counts = partChanges({ bucketId: session.bucketId, uploadId }, { freed });
   // The proof that the object was committed.
   const then = [...unindexed(uploadId, session), ...counts];
-  const commit = { op, content, then, room, freed };
+  const commit = { op, content, then, reservation, freed };
   const { row, won } =
     replica === undefined
       ? await commitObject(ctx, toNewObject(completion, session), commit)
@@ -177,10 +181,10 @@ function completeReplica(
     op,
     content,
     then,
-    room,
+    reservation,
     freed,
   }: Pick<Required<ObjectCommit>, 'op' | 'content' | 'then'> & {
-    readonly room: Room;
+    readonly reservation: Reservation;
     readonly freed: Freed;
   },
 ): Promise<CommittedReplica> {
@@ -196,7 +200,7 @@ function completeReplica(
   const { acl, owner } = session;
   const assertMay = (effects: ReplicaEffects) => assertMayReplicate(document, effects);
   const replica = { bucket, key, document, owner, acl, assertMay, record, requestId };
-  return commitReplica(ctx, replica, { op, then, content: owned, room, freed });
+  return commitReplica(ctx, replica, { op, then, content: owned, reservation, freed });
 }
 
 const toNewObject = (

@@ -23,10 +23,12 @@ export const countPart = (
   bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
   { encryption }: Pick<UploadSession, 'encryption'>,
   { extent }: Pick<UploadPart, 'extent'>,
-): CountedPart => ({ bytes: contentSize(extent, encryption), ...heldBy(bucket) });
+): CountedPart => ({ bytes: contentSize(extent, encryption), ...lockedBy(bucket) });
 
 /** The counters to which the parts of a bucket are added beside its own. */
-export function heldBy(bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>): Pick<CountedPart, 'holders'> {
+export function lockedBy(
+  bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
+): Pick<CountedPart, 'holders'> {
   const holders = holdersOf(bucket);
   return holders.length === 0 ? {} : { holders };
 }

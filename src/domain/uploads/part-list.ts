@@ -5,7 +5,7 @@ import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { fromHex, toHex } from '../../base/text/hex.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
-import type { HeldPart } from '../../ports/object-bytes.ts';
+import type { ForwardedPart } from '../../ports/object-bytes.ts';
 import {
   type ChecksumAlgorithm,
   type CrcName,
@@ -39,7 +39,7 @@ export interface ObjectClaims {
 export interface CheckedParts {
   readonly parts: readonly ManifestPart[];
   /** The parts with the store's receipts, when the store holds the parts; else empty. */
-  readonly held: readonly HeldPart[];
+  readonly forwarded: readonly ForwardedPart[];
   readonly size: number;
   readonly etag: string;
   readonly checksum: Checksum | undefined;
@@ -80,7 +80,7 @@ export async function checkParts(
       extent: part.extent,
       ...(part.checksum === undefined ? {} : { checksum: part.checksum.value }),
     })),
-    held: chosen.flatMap(({ number, stored: { receipt, extent } }) =>
+    forwarded: chosen.flatMap(({ number, stored: { receipt, extent } }) =>
       receipt === undefined ? [] : [{ part: number, size: extent.size, receipt }],
     ),
     size,

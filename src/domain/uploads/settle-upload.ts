@@ -15,7 +15,7 @@ import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../me
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { queueGarbageAll, queueUpload } from '../common/garbage.ts';
 import { findAmongVersions } from '../common/listed-versions.ts';
-import { clearHeld } from './held-upload.ts';
+import { clearForwarded } from './forwarded-upload.ts';
 import { freeParts, ownedParts } from './part-counts.ts';
 import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
 
@@ -133,7 +133,7 @@ const refusalsMax = 16;
 async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
   const { uploadId, session, requestId } = row;
   const bucket = await findSessionBucket(ctx, session);
-  if (session.extentId !== undefined) await clearHeld(ctx, row, bucket);
+  if (session.extentId !== undefined) await clearForwarded(ctx, row, bucket);
   const owned = await findOwned(ctx, row, bucket);
   let cleared = 0;
   for (let refusals = 0; refusals < refusalsMax; ) {

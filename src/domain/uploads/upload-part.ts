@@ -12,8 +12,8 @@ import type { ObjectKey } from '../content/content-key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
 import { admit } from '../quotas/admit.ts';
 import { freedBy } from '../quotas/amounts.ts';
-import { hasQuota, type Room, withRoomForPart } from '../quotas/room.ts';
-import { parseHeldUpload, requireUploads, toUploadRefusal } from './held-upload.ts';
+import { hasQuota, type Reservation, withPartReservation } from '../quotas/reservation.ts';
+import { parseForwardedUpload, requireUploads, toUploadRefusal } from './forwarded-upload.ts';
 import { countPart, partChanges } from './part-counts.ts';
 import { type Ctx, openUploading, type UploadName } from './upload-session.ts';
 
@@ -42,15 +42,15 @@ export const writePart = (
 ): Promise<UploadPart> => {
   const { bucket } = write.name;
   const { part, name } = write;
-  return withRoomForPart(ctx, async (room) => {
+  return withPartReservation(ctx, async (reservation) => {
     const admitted = { bucket, part: { uploadId: name.uploadId, part } };
-    const metered = hasQuota(bucket) ? await admit(ctx, admitted, { content, room }) : content;
-    return writeAdmitted(ctx, found, { ...write, room }, metered);
+    const metered = hasQuota(bucket) ? await admit(ctx, admitted, { content, reservation }) : content;
+    return writeAdmitted(ctx, found, { ...write, reservation }, metered);
   });
 };
 
 interface AdmittedPart extends PartWrite {
-  readonly room: Room;
+  readonly reservation: Reservation;
 }
 
 async function writeAdmitted(
@@ -64,14 +64,14 @@ async function writeAdmitted(
   const { bucketId, key, storageClass } = session;
   const { version, isNull = false } = session.replica ?? {};
   const owner = { bucketId, key, ...(version === undefined || isNull ? {} : { version }), uploadId, part };
-  const held = parseHeldUpload(session);
+  const forwarded = parseForwardedUpload(session);
   let receipt: string | undefined;
   const into: ByteWrite['into'] =
-    held &&
+    forwarded &&
     (async (source, { id, ...options }) => {
-      const stored = await requireUploads(ctx).writePart(source, { ...options, upload: held, part });
+      const stored = await requireUploads(ctx).writePart(source, { ...options, upload: forwarded, part });
       receipt = stored.receipt;
-      return { cluster: held.cluster, id, size: stored.size };
+      return { cluster: forwarded.cluster, id, size: stored.size };
     });
   const storing = storeBytes(
     ctx,
@@ -100,7 +100,7 @@ async function writeAdmitted(
       return uploaded;
     },
   );
-  return held === undefined
+  return forwarded === undefined
     ? storing
     : storing.catch((cause: unknown) => {
         throw toUploadRefusal(cause, uploadId);
@@ -109,7 +109,7 @@ async function writeAdmitted(
 
 async function commitPart(
   ctx: Ctx,
-  { name, part, record, requestId, room }: AdmittedPart,
+  { name, part, record, requestId, reservation }: AdmittedPart,
   { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },
 ): Promise<void> {
   const { uploadId } = name;
@@ -125,7 +125,7 @@ async function commitPart(
     const counted = countPart(bucket, session.row.session, uploaded);
     const freed = freedBy(former?.row.stored === undefined ? [] : [former.row.stored]);
     const growth = { bytes: counted.bytes, objects: 0 };
-    await room.cover(bucket, growth, freed);
+    await reservation.cover(bucket, growth, freed);
     const counts = partChanges({ bucketId: bucket.id, uploadId }, { added: counted, freed });
     const stored = { ...uploaded, counted };
     const outcome = await ctx.metadata
@@ -139,11 +139,11 @@ async function commitPart(
         { op, then: [...replaced, ...counts, ...(await recorded(record))] },
       )
       .catch((cause: unknown) => {
-        room.doubt();
+        reservation.doubt();
         throw cause;
       });
     if (outcome.applied) {
-      room.applied(growth, freed);
+      reservation.applied(growth, freed);
       return record?.applied();
     }
     if (outcome.because === 'abandoned')

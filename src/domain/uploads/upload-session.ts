@@ -17,7 +17,7 @@ import { placeWrite } from '../clusters/placement.ts';
 import { queueUpload } from '../common/garbage.ts';
 import { drawVersion, isUploadId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
-import { beginHeld, formatHandle } from './held-upload.ts';
+import { beginForwarded, formatHandle } from './forwarded-upload.ts';
 import { freeParts } from './part-counts.ts';
 
 export type Ctx = Pick<
@@ -74,7 +74,7 @@ export async function createUpload(
   }
   const encrypted = requested.encryption === undefined ? {} : { encrypted: true as const };
   const owner = { bucketId: bucket.id, key, uploadId, storageClass, ...encrypted };
-  return beginHeld(ctx, { cluster, bucket, owner, requestId }, ({ upload, extentId, op }) =>
+  return beginForwarded(ctx, { cluster, bucket, owner, requestId }, ({ upload, extentId, op }) =>
     insertSession(ctx, requested, { uploadId, backendUploadId: formatHandle(upload), extentId, op }),
   );
 }
@@ -87,11 +87,11 @@ interface NewSession extends Pick<UploadSession, 'backendUploadId' | 'extentId'>
 async function insertSession(
   ctx: Ctx,
   { bucket, record, requestId, ...described }: NewUpload,
-  { uploadId, op, ...held }: NewSession,
+  { uploadId, op, ...forwarded }: NewSession,
 ): Promise<{ uploadId: string; session: UploadSession }> {
   const session: UploadSession = {
     ...described,
-    ...held,
+    ...forwarded,
     bucketId: bucket.id,
     bucket: bucket.name,
     state: 'uploading',

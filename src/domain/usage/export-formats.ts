@@ -7,7 +7,7 @@ import type { DayUsageRow } from '../../metadata/records/usage.ts';
 import { type Charge, focusColumns, storageCharge, trafficCharges } from './focus.ts';
 import { findProgress, isMissed } from './progress.ts';
 import { dayMs, startOfDay } from './read-usage.ts';
-import { trafficCloseMs, trafficKeptMs } from './traffic-counter.ts';
+import { trafficCloseMs, trafficRetentionMs } from './traffic-counter.ts';
 
 export interface ExportFormat<Row> {
   readonly mediaType: string;
@@ -122,10 +122,10 @@ export async function assertTrafficClosed({ metadata }: Ctx, day: string): Promi
   const now = await metadata.now();
   if (now < closesAt)
     throw fail('NotFound', `The traffic of ${day} is complete from ${new Date(closesAt).toISOString()} on.`);
-  if (now >= startOfDay(day) + trafficKeptMs)
+  if (now >= startOfDay(day) + trafficRetentionMs)
     throw fail(
       'NotFound',
-      `The traffic of ${day} is no longer kept: its rows are kept for ${trafficKeptMs / dayMs} days.`,
+      `The traffic of ${day} is no longer kept: its rows are kept for ${trafficRetentionMs / dayMs} days.`,
     );
 }
 

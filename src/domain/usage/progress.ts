@@ -46,7 +46,7 @@ export const samplesPrefix = (day: string): string => `${day} `;
 export const samplesName = (day: string, bucketId: string): string => samplesPrefix(day) + bucketId;
 
 /** The progress as the leader holds it, with the proof that it may replace it. */
-export interface Held {
+export interface Saved {
   readonly term: Term;
   readonly progress: RollupProgress;
   readonly revision: 'absent' | Revision;
@@ -58,7 +58,7 @@ export const findProgress = async (
   (await findTask(metadata, rollupTasks as TaskKind<RollupProgress>, progressName))?.state;
 
 /** Begins the term of a leader. The first leader ever begins with the present day. @throws LeaseLost */
-export async function holdProgress(metadata: MetadataStore, generation: number): Promise<Held> {
+export async function holdProgress(metadata: MetadataStore, generation: number): Promise<Saved> {
   const term = await beginTerm(metadata, rollupTasks, generation);
   const found = await findTask(metadata, rollupTasks as TaskKind<RollupProgress>, progressName);
   const now = await metadata.now();
@@ -76,10 +76,10 @@ export async function holdProgress(metadata: MetadataStore, generation: number):
 /** Replaces the progress together with samples. @throws LeaseLost when a later leader has begun */
 export async function advance(
   metadata: MetadataStore,
-  { term, revision }: Held,
+  { term, revision }: Saved,
   progress: RollupProgress,
   changes: readonly TaskChange<BucketSamples>[] = [],
-): Promise<Held> {
+): Promise<Saved> {
   const put: TaskChange<RollupState> = { put: { name: progressName, state: progress }, expect: revision };
   const outcome = await putTasks(metadata, rollupTasks, { changes: [put, ...changes], term });
   if (outcome.applied) return { term, progress, revision: outcome.revision };

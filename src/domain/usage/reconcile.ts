@@ -29,14 +29,14 @@ export interface ReconcileProgress {
 }
 const reconcileTasks: TaskKind<ReconcileProgress> = { kind: 'quota-reconcile' };
 
-export interface HeldReconcile {
+export interface SavedReconcile {
   readonly term: Term;
   readonly progress: ReconcileProgress;
   readonly revision: 'absent' | Revision;
 }
 
 /** @throws LeaseLost when a later leader has begun */
-export async function holdReconcile(metadata: MetadataStore, generation: number): Promise<HeldReconcile> {
+export async function holdReconcile(metadata: MetadataStore, generation: number): Promise<SavedReconcile> {
   const term = await beginTerm(metadata, reconcileTasks, generation);
   const found = await findTask(metadata, reconcileTasks, '');
   return { term, progress: found?.state ?? { nextAt: 0 }, revision: found?.revision ?? 'absent' };
@@ -44,9 +44,9 @@ export async function holdReconcile(metadata: MetadataStore, generation: number)
 
 async function advance(
   metadata: MetadataStore,
-  { term, revision }: HeldReconcile,
+  { term, revision }: SavedReconcile,
   progress: ReconcileProgress,
-): Promise<HeldReconcile> {
+): Promise<SavedReconcile> {
   const put = { name: '', state: progress, expect: revision, term };
   const outcome = await putTask(metadata, reconcileTasks, put);
   if (!outcome.applied) throw new LeaseLost(reconcileTasks.kind, term.generation);
@@ -56,24 +56,24 @@ async function advance(
 /** Examines the next bucket of the pass, if one is due. `found` is absent where no bucket was examined. */
 export async function stepReconcile(
   ctx: Ctx,
-  held: HeldReconcile,
+  saved: SavedReconcile,
   { signal, runAt = 0 }: { readonly signal: AbortSignal; readonly runAt?: number | undefined },
 ): Promise<{
-  readonly held: HeldReconcile;
+  readonly saved: SavedReconcile;
   readonly is: 'idle' | 'busy' | 'finished';
   readonly found?: { readonly bucket: string; readonly driftBytes: number } | undefined;
 }> {
   const { metadata, config } = ctx;
-  const { progress } = held;
+  const { progress } = saved;
   const now = await metadata.now();
   const endedAt = progress.nextAt - config.SVC_QUOTA_RECONCILE_INTERVAL;
   // A time further away than the interval is left from other settings, or from a clock that was set back.
   const isDue = now >= progress.nextAt || endedAt > now || endedAt < runAt;
-  if (progress.at === undefined && !isDue) return { held, is: 'idle' };
+  if (progress.at === undefined && !isDue) return { saved, is: 'idle' };
   const next = await nextBucket(metadata, progress.at ?? { slot: 0 });
   if (next === undefined) {
     const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
-    return { held: await advance(metadata, held, { nextAt }), is: 'finished' };
+    return { saved: await advance(metadata, saved, { nextAt }), is: 'finished' };
   }
   // fsck reports the damage.
   const driftBytes = await passOverDamage(ctx, {
@@ -83,7 +83,7 @@ export async function stepReconcile(
   });
   const at = { slot: next.slot, after: next.name };
   return {
-    held: await advance(metadata, held, { at, nextAt: progress.nextAt }),
+    saved: await advance(metadata, saved, { at, nextAt: progress.nextAt }),
     is: 'busy',
     found: driftBytes === undefined ? undefined : { bucket: next.name, driftBytes },
   };

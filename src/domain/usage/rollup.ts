@@ -16,9 +16,9 @@ import {
   advance,
   type BucketPosition,
   countDays,
-  type Held,
   nextOnGrid,
   nextToClose,
+  type Saved,
   sampledDay,
   samplesKind,
   samplesName,
@@ -45,43 +45,43 @@ const readsMax = 4;
 /** Does one page of what is due. `busy` when there may be more. */
 export async function stepRollup(
   ctx: Ctx,
-  held: Held,
-): Promise<{ readonly held: Held; readonly isBusy: boolean }> {
-  const { progress } = held;
-  if (progress.pass !== undefined) return { held: await samplePage(ctx, held), isBusy: true };
-  if (progress.closing !== undefined) return { held: await closePage(ctx, held), isBusy: true };
+  saved: Saved,
+): Promise<{ readonly saved: Saved; readonly isBusy: boolean }> {
+  const { progress } = saved;
+  if (progress.pass !== undefined) return { saved: await samplePage(ctx, saved), isBusy: true };
+  if (progress.closing !== undefined) return { saved: await closePage(ctx, saved), isBusy: true };
   const now = await ctx.metadata.now();
   const { tickMs, sampleMs, atMs } = toSchedule(ctx.config);
   // A time that is further away than the next one of the schedule is left from other settings, or from a clock that was set back.
   const nextTick = nextOnGrid(now, atMs, tickMs);
   const nextSample = nextOnGrid(now, atMs, sampleMs);
-  if (now >= Math.min(progress.nextTickAt, nextTick)) return beginTick(ctx, held, { now, nextTick });
+  if (now >= Math.min(progress.nextTickAt, nextTick)) return beginTick(ctx, saved, { now, nextTick });
   if (now >= Math.min(progress.nextSampleAt, nextSample)) {
     const day = sampledDay(now, progress);
     const pass = { day, number: (progress.days[day] ?? 0) + 1, slot: 0 };
     return {
-      held: await advance(ctx.metadata, held, { ...progress, pass, nextSampleAt: nextSample }),
+      saved: await advance(ctx.metadata, saved, { ...progress, pass, nextSampleAt: nextSample }),
       isBusy: true,
     };
   }
-  if (progress.nextTickAt <= nextTick && progress.nextSampleAt <= nextSample) return { held, isBusy: false };
+  if (progress.nextTickAt <= nextTick && progress.nextSampleAt <= nextSample) return { saved, isBusy: false };
   const nextTickAt = Math.min(progress.nextTickAt, nextTick);
   const nextSampleAt = Math.min(progress.nextSampleAt, nextSample);
   return {
-    held: await advance(ctx.metadata, held, { ...progress, nextTickAt, nextSampleAt }),
+    saved: await advance(ctx.metadata, saved, { ...progress, nextTickAt, nextSampleAt }),
     isBusy: false,
   };
 }
 
 async function beginTick(
   ctx: Ctx,
-  held: Held,
+  saved: Saved,
   { now, nextTick }: { readonly now: number; readonly nextTick: number },
-): Promise<{ readonly held: Held; readonly isBusy: boolean }> {
-  const { progress } = held;
+): Promise<{ readonly saved: Saved; readonly isBusy: boolean }> {
+  const { progress } = saved;
   const found = nextToClose(now, progress);
   if (found === undefined)
-    return { held: await advance(ctx.metadata, held, { ...progress, nextTickAt: nextTick }), isBusy: true };
+    return { saved: await advance(ctx.metadata, saved, { ...progress, nextTickAt: nextTick }), isBusy: true };
   const { day, missed } = found;
   if (missed !== undefined)
     ctx.telemetry.log('WARN', 'no usage is known of days on which no usage-rollup worker ran', {
@@ -93,7 +93,7 @@ async function beginTick(
     closing: { day, unsampled: { slot: 0 } },
     missed: addMissed(progress.missed, missed),
   };
-  return { held: await advance(ctx.metadata, held, next), isBusy: true };
+  return { saved: await advance(ctx.metadata, saved, next), isBusy: true };
 }
 
 /** The next buckets in a walk over all, and where it continues; `next` is undefined at the end. */
@@ -118,10 +118,10 @@ async function pageOf(
   return { buckets, next: slot + 1 < bucketSlots ? { slot: slot + 1 } : undefined };
 }
 
-async function samplePage(ctx: Ctx, held: Held): Promise<Held> {
+async function samplePage(ctx: Ctx, saved: Saved): Promise<Saved> {
   const { metadata } = ctx;
-  const { pass, ...progress } = held.progress;
-  if (pass === undefined) return held;
+  const { pass, ...progress } = saved.progress;
+  if (pass === undefined) return saved;
   const { day, number } = pass;
   const { buckets, next } = await pageOf(ctx, pass);
   const changes = await inParallel(
@@ -142,25 +142,25 @@ async function samplePage(ctx: Ctx, held: Held): Promise<Held> {
     },
   );
   if (next !== undefined)
-    return advance(metadata, held, { ...progress, pass: { day, number, ...next } }, changes);
-  return advance(metadata, held, { ...progress, days: { ...progress.days, [day]: number } }, changes);
+    return advance(metadata, saved, { ...progress, pass: { day, number, ...next } }, changes);
+  return advance(metadata, saved, { ...progress, days: { ...progress.days, [day]: number } }, changes);
 }
 
-async function closePage(ctx: Ctx, held: Held): Promise<Held> {
-  const { closing } = held.progress;
-  if (closing === undefined) return held;
+async function closePage(ctx: Ctx, saved: Saved): Promise<Saved> {
+  const { closing } = saved.progress;
+  if (closing === undefined) return saved;
   const { day, unsampled } = closing;
   return unsampled === undefined
-    ? closeSampled(ctx, held, day)
-    : closeUnsampled(ctx, held, { day, at: unsampled });
+    ? closeSampled(ctx, saved, day)
+    : closeUnsampled(ctx, saved, { day, at: unsampled });
 }
 
 /** The specification: a bucket without a sample is billed for what it holds at the tick. */
 async function closeUnsampled(
   ctx: Ctx,
-  held: Held,
+  saved: Saved,
   { day, at }: { readonly day: string; readonly at: BucketPosition },
-): Promise<Held> {
+): Promise<Saved> {
   const { metadata } = ctx;
   const end = startOfDay(addDays(day, 1));
   const computedAt = await metadata.now();
@@ -176,11 +176,11 @@ async function closeUnsampled(
     await closeBucketDay(metadata, bucket.id, toRows(named, { day, days, computedAt }));
   });
   const closing = next === undefined ? { day } : { day, unsampled: next };
-  return advance(metadata, held, { ...held.progress, closing });
+  return advance(metadata, saved, { ...saved.progress, closing });
 }
 
-async function closeSampled({ metadata }: Ctx, held: Held, day: string): Promise<Held> {
-  const { closing: _, ...progress } = held.progress;
+async function closeSampled({ metadata }: Ctx, saved: Saved, day: string): Promise<Saved> {
+  const { closing: _, ...progress } = saved.progress;
   const passes = progress.days[day] ?? 0;
   const computedAt = await metadata.now();
   const page = await pageTasks(metadata, samplesKind, { prefix: samplesPrefix(day), limit: pageBuckets });
@@ -193,9 +193,9 @@ async function closeSampled({ metadata }: Ctx, held: Held, day: string): Promise
     await closeBucketDay(metadata, state.bucketId, toRows(state, { day, days, computedAt }));
   });
   const removals = page.map(({ name, revision }) => ({ remove: { name }, expect: revision }));
-  if (page.length === pageBuckets) return advance(metadata, held, held.progress, removals);
+  if (page.length === pageBuckets) return advance(metadata, saved, saved.progress, removals);
   const { [day]: __, ...days } = progress.days;
-  return advance(metadata, held, { ...progress, days, closedThrough: day }, removals);
+  return advance(metadata, saved, { ...progress, days, closedThrough: day }, removals);
 }
 
 function toRows(

@@ -19,7 +19,7 @@ export type TrafficAmount = Partial<
 /** No process writes to a day later than this after its end; the day is closed then. */
 export const trafficCloseMs = 6 * 60 * 60 * 1000;
 /** How long rows are kept. */
-export const trafficKeptMs = 400 * dayMs;
+export const trafficRetentionMs = 400 * dayMs;
 /** Pairs of bucket and account that a process counts at the same time, some 500 bytes each. */
 const entriesMax = 20_000;
 const entriesPerWrite = 64;
@@ -120,7 +120,7 @@ export class TrafficCounter {
       for (const entry of entries) entry.isWritten = true;
       try {
         await ctx.metadata.apply(
-          entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficKeptMs)),
+          entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficRetentionMs)),
         );
       } catch (cause) {
         for (const entry of entries) entry.isWritten = false;

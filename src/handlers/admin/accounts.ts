@@ -65,7 +65,7 @@ export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, { params, sign
   const account = await findAccount(ctx, params);
   const { users, groups, roles, policies } = await readCounts(ctx, account.owner);
   const quota = (await findAccountQuota(ctx.metadata, account.owner))?.row;
-  const held =
+  const stored =
     quota === undefined
       ? await sumOwned(ctx, account.owner, signal)
       : await readAccountCounters(ctx, quota.epoch);
@@ -76,7 +76,7 @@ export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, { params, sign
     groups,
     roles,
     policies,
-    ...held,
+    ...stored,
     ...(quota === undefined
       ? {}
       : { quota: { maxBuckets: quota.maxBuckets, totalMaxBytes: quota.totalMaxBytes } }),
@@ -154,7 +154,7 @@ export const DeleteRootKey: AdminHandler<'DeleteRootKey'> = async (ctx, call) =>
 
 /** The keys of a user, or of the root of an account. @throws AccessDenied where IAM does not allow the action about the caller itself */
 async function openOwnKeys(
-  given: Context,
+  outer: Context,
   call: Pick<AdminRequest, 'caller' | 'identity' | 'record'>,
   action: string,
 ) {
@@ -162,8 +162,8 @@ async function openOwnKeys(
   const principal = ownPrincipal(call, 'access keys');
   const owner = identity?.owner ?? '';
   record?.about(principal.arn);
-  await assertOwnAllowed(given, caller, { action, resource: principal.arn });
-  const ctx = { ...given, record };
+  await assertOwnAllowed(outer, caller, { action, resource: principal.arn });
+  const ctx = { ...outer, record };
   const user = principal.username;
   if (principal.kind === 'root' || user === undefined)
     return {
@@ -220,12 +220,12 @@ export const ImportAccessKey: AdminHandler<'ImportAccessKey'> = async (
   ctx,
   { body, identity, params, record },
 ) => {
-  const { account = identity?.owner ?? '', ...given } = body;
+  const { account = identity?.owner ?? '', ...outer } = body;
   const user = params.get('user') ?? '';
   if (!/^[\w+=,.@-]{1,64}$/.test(user)) throw fail('NoSuchEntity', 'There is no such user.');
   record?.about(userArn(account, { name: user }));
   await assertExactNames(ctx, account, params);
-  const imported = await importAccessKey({ ...ctx, record }, account, { user, pair: given });
+  const imported = await importAccessKey({ ...ctx, record }, account, { user, pair: outer });
   const { accessKey, status, created } = imported;
   return jsonReply({ account, user, accessKey, status, createdAt: Math.floor(created / 1000) });
 };

@@ -164,14 +164,14 @@ function readNoted(seal: string | undefined, sealedHour: string | undefined): No
 /** No row is older than the retention or newer than now, so a wide span costs no further reads. */
 function readSpan(
   { clock, config }: Pick<Context, 'clock' | 'config'>,
-  given: { readonly start?: string | undefined; readonly end?: string | undefined },
+  input: { readonly start?: string | undefined; readonly end?: string | undefined },
 ): { readonly start: number; readonly end: number } {
   const now = clock.now();
-  const kept = now - config.SVC_AUDIT_RETENTION;
-  const start = given.start === undefined ? kept : readTime('start', given.start);
-  const end = given.end === undefined ? now : readTime('end', given.end);
+  const retainedFrom = now - config.SVC_AUDIT_RETENTION;
+  const start = input.start === undefined ? retainedFrom : readTime('start', input.start);
+  const end = input.end === undefined ? now : readTime('end', input.end);
   if (start > end) throw fail('InvalidArgument', { message: 'start is after end.', field: 'start' });
-  return { start: Math.max(start, kept), end: Math.min(end, now) };
+  return { start: Math.max(start, retainedFrom), end: Math.min(end, now) };
 }
 
 function readPlace(after: string | undefined): AuditPlace | undefined {

@@ -56,7 +56,7 @@ function refuseUnknown(name: string): never {
 const emptyingJson = ({
   phase,
   deleted,
-  kept,
+  kept: retained,
   damaged,
   empty,
   isCancelled,
@@ -65,7 +65,7 @@ const emptyingJson = ({
 }: Emptying) => ({
   state: phase === 'done' ? ('done' as const) : ('running' as const),
   deleted,
-  kept,
+  kept: retained,
   ...(damaged === undefined ? {} : { damaged }),
   ...(empty === undefined ? {} : { empty }),
   ...(isCancelled === undefined ? {} : { isCancelled }),

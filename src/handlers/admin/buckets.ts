@@ -19,10 +19,10 @@ import {
 import { isPublicAcl } from '../../domain/access/acl.ts';
 import { readOwnership } from '../../domain/access/object-ownership.ts';
 import { createBucket } from '../../domain/buckets/create-bucket.ts';
-import { deleteBucket, explainKept } from '../../domain/buckets/delete-bucket.ts';
+import { deleteBucket, explainRemains } from '../../domain/buckets/delete-bucket.ts';
 import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
 import { lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
-import { type HeldBucket, pageHeldBuckets } from '../../domain/common/held-buckets.ts';
+import { type OwnedBucket, pageOwnedBuckets } from '../../domain/common/owned-buckets.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
@@ -45,7 +45,7 @@ const documentsAtOnce = 16;
 export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query, signal }) => {
   const rest = openTurns(ctx.clock, signal);
   const { prefix = '', versioning, limit = bucketsPageDefault, after, ...filter } = query;
-  const { buckets, next } = await pageHeldBuckets(
+  const { buckets, next } = await pageOwnedBuckets(
     ctx,
     { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },
     { after, limit, rest },
@@ -58,16 +58,16 @@ export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query, sig
 };
 
 /** What the list shows of a bucket. */
-async function bucketJson(ctx: Context, { row, usage: { classes, updatedAt } }: HeldBucket) {
-  const held = [...classes.values()];
+async function bucketJson(ctx: Context, { row, usage: { classes, updatedAt } }: OwnedBucket) {
+  const stored = [...classes.values()];
   return {
     name: row.name,
     owner: row.owner,
     ownerName: row.ownerName,
     created: new Date(row.created).toISOString(),
     region: row.region,
-    bytes: held.reduce((sum, { bytes }) => sum + bytes, 0),
-    objects: held.reduce((sum, { objects }) => sum + objects, 0),
+    bytes: stored.reduce((sum, { bytes }) => sum + bytes, 0),
+    objects: stored.reduce((sum, { objects }) => sum + objects, 0),
     ...(updatedAt === undefined ? {} : { updatedAt: new Date(updatedAt).toISOString() }),
     versioning: row.versioning || ('unset' as const),
     objectLock: row.objectLock,
@@ -204,7 +204,7 @@ export const DeleteBucket: AdminHandler<'DeleteBucket'> = async (ctx, { params, 
   try {
     await deleteBucket(ctx, bucket, { record, requestId, assertUnused: () => assertUnattached(ctx, bucket) });
   } catch (cause) {
-    throw await explainKept(ctx, bucket, cause);
+    throw await explainRemains(ctx, bucket, cause);
   }
   return emptyReply(204);
 };

@@ -87,14 +87,14 @@ const toSeconds = '2026-01-31T12:00:00'.length;
 /** Of a `moment`, whose form the schema has checked. @returns ms since the epoch @throws InvalidArgument for a day such as 2026-02-31 */
 export function readTime<T extends string | undefined>(
   field: string,
-  given: T,
+  input: T,
 ): T extends string ? number : undefined;
-export function readTime(field: string, given: string | undefined): number | undefined {
-  if (given === undefined) return undefined;
-  const time = Date.parse(given);
+export function readTime(field: string, input: string | undefined): number | undefined {
+  if (input === undefined) return undefined;
+  const time = Date.parse(input);
   // Engines take a day such as the 31st of February for one of March.
   const isOfCalendar =
-    !Number.isNaN(time) && new Date(time).toISOString().startsWith(given.slice(0, toSeconds));
+    !Number.isNaN(time) && new Date(time).toISOString().startsWith(input.slice(0, toSeconds));
   if (!isOfCalendar)
     throw fail('InvalidArgument', {
       message: `${field} is no time of the calendar, such as 2026-01-31T12:00:00Z.`,

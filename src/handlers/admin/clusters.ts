@@ -150,9 +150,9 @@ const placementJson = ({ name, placement, placementMode }: BucketRow) =>
 
 /** @throws NoSuchBucketPlacement */
 function showPlacement(bucket: BucketRow) {
-  const shown = placementJson(bucket);
-  if (shown === undefined) throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
-  return jsonReply(shown);
+  const visible = placementJson(bucket);
+  if (visible === undefined) throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
+  return jsonReply(visible);
 }
 
 export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) =>

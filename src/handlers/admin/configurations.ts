@@ -122,8 +122,8 @@ async function put(
   const checks = isDryRun ? gathered : firstRefusal;
   // The rules read every part of a document, so they are checked where all parts have their shape.
   if (faults.length === 0) {
-    const given = { value, ...(id === undefined ? {} : { id }) };
-    const { commit } = await configuration.prepare(ctx, asOwner(call, { bucket, checks, isDryRun }), given);
+    const input = { value, ...(id === undefined ? {} : { id }) };
+    const { commit } = await configuration.prepare(ctx, asOwner(call, { bucket, checks, isDryRun }), input);
     if (!isDryRun) await commit();
   }
   return jsonReply({ isStored: !isDryRun, refusals: [...faults.map(toRefusal), ...gathered.refusals] });

@@ -240,7 +240,7 @@ export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) =>
     ctx,
     all.map(({ id }) => id),
   );
-  const shown = all.map((target) => {
+  const visible = all.map((target) => {
     const { queued = 0, oldest, deadLetters = 0 } = backlogs.get(target.id) ?? {};
     const oldestSeconds = oldest === undefined ? 0 : Math.max(0, Math.floor((now - oldest) / 1000));
     const state = failingJson(failing.get(target.id));
@@ -248,7 +248,7 @@ export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) =>
     return { ...target, ...state, queued, oldestSeconds, perSecond, deadLetters };
   });
   return jsonReply({
-    targets: shown.filter(({ id, queued, deadLetters }) => known.has(id) || queued + deadLetters > 0),
+    targets: visible.filter(({ id, queued, deadLetters }) => known.has(id) || queued + deadLetters > 0),
   });
 };
 

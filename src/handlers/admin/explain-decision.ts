@@ -33,10 +33,10 @@ import { type Fields, isOwnOf, namedResources } from './named-resources.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call) => {
   const { body, permit, signal, caller } = call;
-  const { requestId, draft, ...given } = body;
+  const { requestId, draft, ...input } = body;
   const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
-  const isOfAnother = given.accessKey !== undefined || given.principal !== undefined;
-  const { action, ...about } = { ...past?.asked, ...(isOfAnother ? {} : past?.by), ...defined(given) };
+  const isOfAnother = input.accessKey !== undefined || input.principal !== undefined;
+  const { action, ...about } = { ...past?.asked, ...(isOfAnother ? {} : past?.by), ...defined(input) };
   if (action === undefined)
     throw fail('MalformedJSON', {
       message: 'action is missing, or requestId of an audited request.',
@@ -62,7 +62,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
       ? {}
       : { draft: { ...(await decide(ctx, asked, supposed, tried)), statements: tried } }),
     ...(isOfAnother || past === undefined || past.missing.length === 0 ? {} : { missing: past.missing }),
-    request: past?.shown,
+    request: past?.described,
   });
 };
 
@@ -255,7 +255,7 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
     by: await callerOfRow(ctx, row),
     missing: missingOf(row),
     session: session && { ...session, row },
-    shown: {
+    described: {
       time: new Date(time).toISOString(),
       action,
       status,

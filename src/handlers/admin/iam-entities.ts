@@ -77,11 +77,11 @@ export const entityJson = (
 
 /** A page of the entities of a kind, each as `toJson` shows it. */
 export async function listReply<K extends keyof typeof arns, T>(
-  given: Context,
+  outer: Context,
   call: Listing,
   { kind, toJson }: { readonly kind: K; toJson(account: string, found: IamRecords[K]): T },
 ) {
-  const { ctx, account } = await openAccount(given, call);
+  const { ctx, account } = await openAccount(outer, call);
   const { limit = pageDefault, after } = call.query;
   const { items, ...end } = await listEntities(ctx, account, { kind, pathPrefix: '/', after, max: limit });
   return jsonReply({ rows: items.map((found) => toJson(account, found)), ...end });
@@ -89,14 +89,14 @@ export async function listReply<K extends keyof typeof arns, T>(
 
 /** Deletes the user, group or role of the path. */
 export async function deleteReply(
-  given: Context,
+  outer: Context,
   call: Call,
   {
     kind,
     remove,
   }: { readonly kind: HolderKind; remove(ctx: Context, account: string, name: string): Promise<void> },
 ) {
-  const { ctx, account } = await openAccount(given, call);
+  const { ctx, account } = await openAccount(outer, call);
   const name = nameIn(call, kind);
   call.record?.about(arns[kind](account, { name }));
   await remove(ctx, account, name);
@@ -128,7 +128,7 @@ export async function boundaryJson(ctx: Context, account: string, id: string | u
   return policy === undefined ? {} : { boundary: policyArn(accountOfPolicy(account, policy), policy) };
 }
 
-export const toTags = (given: ReadonlyMap<string, string> | undefined): readonly IamTag[] => [
-  ...(given ?? []),
+export const toTags = (outer: ReadonlyMap<string, string> | undefined): readonly IamTag[] => [
+  ...(outer ?? []),
 ];
 export const tagsJson = (tags: readonly IamTag[]) => ({ tags: Object.fromEntries(tags) });

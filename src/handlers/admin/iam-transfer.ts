@@ -67,8 +67,8 @@ function normalize(value: unknown): string {
   return JSON.stringify(Array.isArray(value) ? value.toSorted() : value);
 }
 
-const isSame = (field: keyof IamRecord, { given, present }: { given: IamRecord; present: IamRecord }) =>
-  field === 'keys' || normalize(given[field]) === normalize(present[field] ?? emptyOf(field));
+const isSame = (field: keyof IamRecord, { input, present }: { input: IamRecord; present: IamRecord }) =>
+  field === 'keys' || normalize(input[field]) === normalize(present[field] ?? emptyOf(field));
 
 /** What a record has that lacks the field. */
 const emptyOf = (field: keyof IamRecord): unknown =>
@@ -128,7 +128,7 @@ async function planRecord(
     return conflictOf(['keys'], `${name} has ${known.size} keys already, and two at most.`, ...notes);
   if (present === undefined) return { outcome: 'created', changes: [], notes };
   const differing = fieldsOfKind[kind].filter(
-    (field) => record[field] !== undefined && !isSame(field, { given: record, present }),
+    (field) => record[field] !== undefined && !isSame(field, { input: record, present }),
   );
   const restated = keys.some(
     ({ accessKey, status }) => known.has(accessKey) && known.get(accessKey) !== status,
@@ -291,7 +291,7 @@ async function applyPolicy(ctx: Context, account: string, { record, isNew, chang
   assertUnchangeable(record, changes, ['path', 'description']);
   const policy = { account, name, path: (await getNamed(ctx, account, { kind: 'policy', name })).path };
   if (document !== undefined && changes.includes('document'))
-    await createVersion(ctx, account, { policy, text: document, isDefault: true, makeRoom: true });
+    await createVersion(ctx, account, { policy, text: document, isDefault: true, makeSpace: true });
   if (tags !== undefined && changes.includes('tags'))
     await changePolicyTags(ctx, account, { policy, to: () => toTags(tags) });
 }

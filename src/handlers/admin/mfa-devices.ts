@@ -52,8 +52,8 @@ async function createReply(ctx: Context, account: string, name: string) {
 
 // Those of an account.
 
-export const ListIamMfaDevices: AdminHandler<'ListIamMfaDevices'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const ListIamMfaDevices: AdminHandler<'ListIamMfaDevices'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { limit = pageDefault, after, user: name, assignment } = call.query;
   await assertExactName(ctx, account, { kind: 'user', name });
   const user = name === undefined ? undefined : await findNamed(ctx, account, { kind: 'user', name });
@@ -78,15 +78,15 @@ export const ListIamMfaDevices: AdminHandler<'ListIamMfaDevices'> = async (given
   return jsonReply({ rows, ...end });
 };
 
-export const CreateIamMfaDevice: AdminHandler<'CreateIamMfaDevice'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const CreateIamMfaDevice: AdminHandler<'CreateIamMfaDevice'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { name } = call.body;
   call.record?.about(deviceArn(account, { name, path: '/' }));
   return createReply(ctx, account, name);
 };
 
-export const DeleteIamMfaDevice: AdminHandler<'DeleteIamMfaDevice'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const DeleteIamMfaDevice: AdminHandler<'DeleteIamMfaDevice'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const device = await getDevice(ctx, account, nameIn(call, 'device'));
   call.record?.about(deviceArn(account, device));
   await deleteDevice(ctx, account, device);
@@ -94,29 +94,29 @@ export const DeleteIamMfaDevice: AdminHandler<'DeleteIamMfaDevice'> = async (giv
 };
 
 /** The user and the device of the path. */
-async function openUserDevice(given: Context, call: Pick<AdminRequest, 'params' | 'record'>) {
-  const { ctx, account } = await openAccount(given, call);
+async function openUserDevice(outer: Context, call: Pick<AdminRequest, 'params' | 'record'>) {
+  const { ctx, account } = await openAccount(outer, call);
   const user = nameIn(call, 'user');
   call.record?.about(userArn(account, { name: user }));
   const device = await getDevice(ctx, account, nameIn(call, 'device'));
   return { ctx, account, device, holder: { user } };
 }
 
-export const EnableIamMfaDevice: AdminHandler<'EnableIamMfaDevice'> = async (given, call) => {
-  const { ctx, account, ...named } = await openUserDevice(given, call);
+export const EnableIamMfaDevice: AdminHandler<'EnableIamMfaDevice'> = async (outer, call) => {
+  const { ctx, account, ...named } = await openUserDevice(outer, call);
   const { code1, code2 } = call.body;
   await enableDevice(ctx, account, { ...named, codes: [code1, code2] });
   return emptyReply(204);
 };
 
-export const DeactivateIamMfaDevice: AdminHandler<'DeactivateIamMfaDevice'> = async (given, call) => {
-  const { ctx, account, ...named } = await openUserDevice(given, call);
+export const DeactivateIamMfaDevice: AdminHandler<'DeactivateIamMfaDevice'> = async (outer, call) => {
+  const { ctx, account, ...named } = await openUserDevice(outer, call);
   await deactivateDevice(ctx, account, named);
   return emptyReply(204);
 };
 
-export const ResyncIamMfaDevice: AdminHandler<'ResyncIamMfaDevice'> = async (given, call) => {
-  const { ctx, account, ...named } = await openUserDevice(given, call);
+export const ResyncIamMfaDevice: AdminHandler<'ResyncIamMfaDevice'> = async (outer, call) => {
+  const { ctx, account, ...named } = await openUserDevice(outer, call);
   const { code1, code2 } = call.body;
   await resyncDevice(ctx, account, { ...named, codes: [code1, code2] });
   return emptyReply(204);
@@ -125,23 +125,23 @@ export const ResyncIamMfaDevice: AdminHandler<'ResyncIamMfaDevice'> = async (giv
 // Those of the caller itself: what IAM allows about them, for a page that has no secret to sign requests of IAM with.
 
 /** The caller, which is a user or the root of its account. @throws AccessDenied */
-function openOwn(given: Context, call: Pick<AdminRequest, 'caller' | 'identity' | 'record'>) {
+function openOwn(outer: Context, call: Pick<AdminRequest, 'caller' | 'identity' | 'record'>) {
   const principal = ownPrincipal(call, 'MFA devices');
   call.record?.about(principal.arn);
   const user = principal.username;
   const holder: DeviceHolder = principal.kind === 'root' || user === undefined ? 'root' : { user };
   return {
-    ctx: { ...given, record: call.record },
+    ctx: { ...outer, record: call.record },
     account: call.identity?.owner ?? '',
     holder,
     /** @param resource absent: the caller itself */
     assertAllowed: (action: string, resource = principal.arn) =>
-      assertOwnAllowed(given, call.caller, { action, resource }),
+      assertOwnAllowed(outer, call.caller, { action, resource }),
   };
 }
 
-export const ListOwnMfaDevices: AdminHandler<'ListOwnMfaDevices'> = async (given, call) => {
-  const { ctx, account, holder, assertAllowed } = openOwn(given, call);
+export const ListOwnMfaDevices: AdminHandler<'ListOwnMfaDevices'> = async (outer, call) => {
+  const { ctx, account, holder, assertAllowed } = openOwn(outer, call);
   await assertAllowed('iam:ListMFADevices');
   const user =
     holder === 'root' ? undefined : await findNamed(ctx, account, { kind: 'user', name: holder.user });
@@ -152,7 +152,7 @@ export const ListOwnMfaDevices: AdminHandler<'ListOwnMfaDevices'> = async (given
     return items.map((device) => deviceJson(account, device));
   };
   const mayReadAll =
-    (await ownRefusal(given, call.caller, { action: 'iam:ListVirtualMFADevices', resource: '*' })) ===
+    (await ownRefusal(outer, call.caller, { action: 'iam:ListVirtualMFADevices', resource: '*' })) ===
     undefined;
   return jsonReply({
     mfaDevices: await read((device) => device.user === (user?.id ?? '')),
@@ -160,8 +160,8 @@ export const ListOwnMfaDevices: AdminHandler<'ListOwnMfaDevices'> = async (given
   });
 };
 
-export const CreateOwnMfaDevice: AdminHandler<'CreateOwnMfaDevice'> = async (given, call) => {
-  const { ctx, account, assertAllowed } = openOwn(given, call);
+export const CreateOwnMfaDevice: AdminHandler<'CreateOwnMfaDevice'> = async (outer, call) => {
+  const { ctx, account, assertAllowed } = openOwn(outer, call);
   const { name } = call.body;
   const arn = deviceArn(account, { name, path: '/' });
   call.record?.about(arn);
@@ -169,8 +169,8 @@ export const CreateOwnMfaDevice: AdminHandler<'CreateOwnMfaDevice'> = async (giv
   return createReply(ctx, account, name);
 };
 
-export const EnableOwnMfaDevice: AdminHandler<'EnableOwnMfaDevice'> = async (given, call) => {
-  const { ctx, account, holder, assertAllowed } = openOwn(given, call);
+export const EnableOwnMfaDevice: AdminHandler<'EnableOwnMfaDevice'> = async (outer, call) => {
+  const { ctx, account, holder, assertAllowed } = openOwn(outer, call);
   await assertAllowed('iam:EnableMFADevice');
   const device = await getDevice(ctx, account, nameIn(call, 'device'));
   const { code1, code2 } = call.body;
@@ -178,8 +178,8 @@ export const EnableOwnMfaDevice: AdminHandler<'EnableOwnMfaDevice'> = async (giv
   return emptyReply(204);
 };
 
-export const ResyncOwnMfaDevice: AdminHandler<'ResyncOwnMfaDevice'> = async (given, call) => {
-  const { ctx, account, holder, assertAllowed } = openOwn(given, call);
+export const ResyncOwnMfaDevice: AdminHandler<'ResyncOwnMfaDevice'> = async (outer, call) => {
+  const { ctx, account, holder, assertAllowed } = openOwn(outer, call);
   await assertAllowed('iam:ResyncMFADevice');
   const device = await getDevice(ctx, account, nameIn(call, 'device'));
   const { code1, code2 } = call.body;
@@ -188,8 +188,8 @@ export const ResyncOwnMfaDevice: AdminHandler<'ResyncOwnMfaDevice'> = async (giv
 };
 
 /** Both permissions are checked before the first step, so that a device is not left half deleted. */
-export const DeleteOwnMfaDevice: AdminHandler<'DeleteOwnMfaDevice'> = async (given, call) => {
-  const { ctx, account, holder, assertAllowed } = openOwn(given, call);
+export const DeleteOwnMfaDevice: AdminHandler<'DeleteOwnMfaDevice'> = async (outer, call) => {
+  const { ctx, account, holder, assertAllowed } = openOwn(outer, call);
   const name = nameIn(call, 'device');
   const found = await findDevice(ctx, account, name);
   await assertAllowed('iam:DeleteVirtualMFADevice', deviceArn(account, found ?? { name, path: '/' }));

@@ -132,9 +132,9 @@ export async function visible<T extends object>(
   list: string,
   all: readonly T[],
 ): Promise<readonly T[]> {
-  const shown: T[] = [];
-  for (const each of all) if ((await entries.denialOf(list, each)) === undefined) shown.push(each);
-  return shown;
+  const displayed: T[] = [];
+  for (const each of all) if ((await entries.denialOf(list, each)) === undefined) displayed.push(each);
+  return displayed;
 }
 
 /** The same of rows that are read while they are sent. */

@@ -21,8 +21,8 @@ import { type AdminHandler, jsonReply, type Precondition } from './call.ts';
 const regionDefault = 'us-east-1';
 
 /** The form was checked with the body; a port above 65535 is not seen there. */
-function readOrigin(field: string, given: string): string {
-  if (URL.canParse(given)) return new URL(given).origin;
+function readOrigin(field: string, input: string): string {
+  if (URL.canParse(input)) return new URL(input).origin;
   throw fail('MalformedJSON', { message: `${field} is not a valid address.`, field });
 }
 
@@ -218,8 +218,8 @@ const steps: Readonly<Record<CheckStep, (probe: Probe) => Promise<Outcome>>> = {
 
   async clock({ ctx, first }) {
     const { code, serverTime } = readPeerError(first);
-    const shown = serverTime ?? first.headers['date'];
-    const skewMs = shown === undefined ? Number.NaN : Date.parse(shown) - ctx.clock.now();
+    const date = serverTime ?? first.headers['date'];
+    const skewMs = date === undefined ? Number.NaN : Date.parse(date) - ctx.clock.now();
     const found = Number.isNaN(skewMs)
       ? 'the answer has no date'
       : `the peer's clock is ${formatSkew(skewMs)}`;

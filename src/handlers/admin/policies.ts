@@ -56,8 +56,8 @@ async function policyReply(ctx: Context, account: string, name: string) {
   return jsonReply({ ...policyJson(account, found), document: version?.text ?? '' });
 }
 
-export const CreateIamPolicy: AdminHandler<'CreateIamPolicy'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const CreateIamPolicy: AdminHandler<'CreateIamPolicy'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { name, path = '/', description = '', document: text, tags } = call.body;
   call.record?.about(policyArn(account, { name, path }));
   parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
@@ -65,8 +65,8 @@ export const CreateIamPolicy: AdminHandler<'CreateIamPolicy'> = async (given, ca
   return policyReply(ctx, account, name);
 };
 
-export const GetIamPolicy: AdminHandler<'GetIamPolicy'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const GetIamPolicy: AdminHandler<'GetIamPolicy'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   return policyReply(ctx, account, nameIn(call, 'policy'));
 };
 
@@ -74,8 +74,8 @@ export const GetIamPolicy: AdminHandler<'GetIamPolicy'> = async (given, call) =>
 const countsAtOnce = 8;
 const usersMax = 1_000;
 
-export const ListIamPolicyEntities: AdminHandler<'ListIamPolicyEntities'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const ListIamPolicyEntities: AdminHandler<'ListIamPolicyEntities'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { limit = policyEntitiesPageDefault, after } = call.query;
   const { id } = await getNamed(ctx, account, { kind, name: nameIn(call, 'policy') });
   const asked = { policyId: id, as: undefined, kind: undefined, pathPrefix: '/', after, max: limit };
@@ -104,24 +104,24 @@ async function findOwn(
   return { account, name, path };
 }
 
-export const PutIamPolicy: AdminHandler<'PutIamPolicy'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const PutIamPolicy: AdminHandler<'PutIamPolicy'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { document: text } = call.body;
   parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
   const policy = await findOwn(ctx, account, call);
-  await createVersion(ctx, account, { policy, text, isDefault: true, makeRoom: true });
+  await createVersion(ctx, account, { policy, text, isDefault: true, makeSpace: true });
   return policyReply(ctx, account, policy.name);
 };
 
-export const DeleteIamPolicy: AdminHandler<'DeleteIamPolicy'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const DeleteIamPolicy: AdminHandler<'DeleteIamPolicy'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const policy = await findOwn(ctx, account, call);
   await deletePolicy(ctx, account, { policy, withVersions: true });
   return emptyReply(204);
 };
 
-export const AttachIamPolicy: AdminHandler<'AttachIamPolicy'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const AttachIamPolicy: AdminHandler<'AttachIamPolicy'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { policy, ...holder } = call.body;
   call.record?.about(arns[holder.kind](account, holder));
   await assertExactName(ctx, account, holder);
@@ -129,8 +129,8 @@ export const AttachIamPolicy: AdminHandler<'AttachIamPolicy'> = async (given, ca
   return emptyReply(204);
 };
 
-export const DetachIamPolicy: AdminHandler<'DetachIamPolicy'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const DetachIamPolicy: AdminHandler<'DetachIamPolicy'> = async (outer, call) => {
+  const { ctx, account } = await openAccount(outer, call);
   const { policy, ...holder } = call.body;
   call.record?.about(arns[holder.kind](account, holder));
   await assertExactName(ctx, account, holder);
@@ -147,34 +147,34 @@ type Paged = Call & {
 type Written = Call & { readonly body: { readonly document: string } };
 
 function inlineHandlers<K extends HolderKind>(kind: K) {
-  const open = async (given: Context, call: Call) => {
-    const { ctx, account } = await openAccount(given, call);
+  const open = async (outer: Context, call: Call) => {
+    const { ctx, account } = await openAccount(outer, call);
     const holder = { kind, name: nameIn(call, kind) };
     call.record?.about(arns[kind](account, holder));
     return { ctx, account, holder };
   };
   return {
-    async list(given: Context, call: Paged) {
-      const { ctx, account, holder } = await open(given, call);
+    async list(outer: Context, call: Paged) {
+      const { ctx, account, holder } = await open(outer, call);
       const { limit = pageDefault, after } = call.query;
       const { items, ...end } = await listInlinePolicies(ctx, account, { holder, after, max: limit });
       return jsonReply({ rows: items.map((name) => ({ name })), ...end });
     },
-    async get(given: Context, call: Call) {
-      const { ctx, account, holder } = await open(given, call);
+    async get(outer: Context, call: Call) {
+      const { ctx, account, holder } = await open(outer, call);
       const policy = nameIn(call, 'policy');
       const document = await getInlinePolicy(ctx, account, { holder, policy });
       return jsonReply({ name: policy, document });
     },
-    async put(given: Context, call: Written) {
-      const { ctx, account, holder } = await open(given, call);
+    async put(outer: Context, call: Written) {
+      const { ctx, account, holder } = await open(outer, call);
       const { document: text } = call.body;
       parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
       await putInlinePolicy(ctx, account, { holder, policy: nameIn(call, 'policy'), text });
       return emptyReply(204);
     },
-    async remove(given: Context, call: Call) {
-      const { ctx, account, holder } = await open(given, call);
+    async remove(outer: Context, call: Call) {
+      const { ctx, account, holder } = await open(outer, call);
       await deleteInlinePolicy(ctx, account, { holder, policy: nameIn(call, 'policy') });
       return emptyReply(204);
     },

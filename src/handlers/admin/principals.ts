@@ -62,21 +62,21 @@ async function userReply(ctx: Context, account: string, name: string) {
   });
 }
 
-export const CreateIamUser: AdminHandler<'CreateIamUser'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const CreateIamUser: AdminHandler<'CreateIamUser'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const { name, path = '/', tags } = call.body;
   call.record?.about(userArn(account, { name, path }));
   await createUser(ctx, account, { name, path, tags: toTags(tags), boundary: undefined });
   return userReply(ctx, account, name);
 };
 
-export const GetIamUser: AdminHandler<'GetIamUser'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const GetIamUser: AdminHandler<'GetIamUser'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   return userReply(ctx, account, nameIn(call, 'user'));
 };
 
-export const PutIamUser: AdminHandler<'PutIamUser'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const PutIamUser: AdminHandler<'PutIamUser'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const user = nameIn(call, 'user');
   const { name, path, tags, status } = call.body;
   call.record?.about(userArn(account, { name: user }));
@@ -89,24 +89,24 @@ export const PutIamUser: AdminHandler<'PutIamUser'> = async (given, call) => {
 export const DeleteIamUser: AdminHandler<'DeleteIamUser'> = (ctx, call) =>
   deleteReply(ctx, call, { kind: 'user', remove: deleteUser });
 
-export const CreateIamAccessKey: AdminHandler<'CreateIamAccessKey'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const CreateIamAccessKey: AdminHandler<'CreateIamAccessKey'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const name = nameIn(call, 'user');
   call.record?.about(userArn(account, { name }));
   const { accessKey, secretKey, status, created } = await createAccessKey(ctx, account, name);
   return jsonReply({ accessKey, secretKey, status, created: new Date(created).toISOString() });
 };
 
-export const PutIamAccessKey: AdminHandler<'PutIamAccessKey'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const PutIamAccessKey: AdminHandler<'PutIamAccessKey'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const user = nameIn(call, 'user');
   call.record?.about(userArn(account, { name: user }));
   await updateAccessKey(ctx, account, { user, accessKey: nameIn(call, 'key'), status: call.body.status });
   return emptyReply(204);
 };
 
-export const DeleteIamAccessKey: AdminHandler<'DeleteIamAccessKey'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const DeleteIamAccessKey: AdminHandler<'DeleteIamAccessKey'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const user = nameIn(call, 'user');
   call.record?.about(userArn(account, { name: user }));
   await deleteAccessKey(ctx, account, { user, accessKey: nameIn(call, 'key') });
@@ -118,15 +118,15 @@ export const DeleteIamAccessKey: AdminHandler<'DeleteIamAccessKey'> = async (giv
 export const ListIamGroups: AdminHandler<'ListIamGroups'> = (ctx, call) =>
   listReply(ctx, call, { kind: 'group', toJson: (account, group) => entityJson(account, 'group', group) });
 
-export const CreateIamGroup: AdminHandler<'CreateIamGroup'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const CreateIamGroup: AdminHandler<'CreateIamGroup'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const { name, path = '/' } = call.body;
   call.record?.about(groupArn(account, { name, path }));
   return jsonReply(entityJson(account, 'group', await createGroup(ctx, account, { name, path })));
 };
 
-export const GetIamGroup: AdminHandler<'GetIamGroup'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const GetIamGroup: AdminHandler<'GetIamGroup'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const { limit = pageDefault, after } = call.query;
   const group = await getNamed(ctx, account, { kind: 'group', name: nameIn(call, 'group') });
   const { items, ...end } = await pageMembers(ctx, account, { group, after, max: limit });
@@ -141,16 +141,16 @@ export const GetIamGroup: AdminHandler<'GetIamGroup'> = async (given, call) => {
 export const DeleteIamGroup: AdminHandler<'DeleteIamGroup'> = (ctx, call) =>
   deleteReply(ctx, call, { kind: 'group', remove: deleteGroup });
 
-export const PutIamGroupUser: AdminHandler<'PutIamGroupUser'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const PutIamGroupUser: AdminHandler<'PutIamGroupUser'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const member = { group: nameIn(call, 'group'), user: nameIn(call, 'user') };
   call.record?.about(groupArn(account, { name: member.group }));
   await addUserToGroup(ctx, account, member);
   return emptyReply(204);
 };
 
-export const DeleteIamGroupUser: AdminHandler<'DeleteIamGroupUser'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const DeleteIamGroupUser: AdminHandler<'DeleteIamGroupUser'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const member = { group: nameIn(call, 'group'), user: nameIn(call, 'user') };
   call.record?.about(groupArn(account, { name: member.group }));
   await removeUserFromGroup(ctx, account, member);
@@ -182,8 +182,8 @@ async function assertTrust(ctx: Context, account: string, text: string): Promise
   await refuseBarePrincipals(ctx, account, parsePolicy(text, { kind: 'trust' }));
 }
 
-export const CreateIamRole: AdminHandler<'CreateIamRole'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const CreateIamRole: AdminHandler<'CreateIamRole'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const { name, path = '/', trust, description = '', sessionSeconds, tags } = call.body;
   call.record?.about(roleArn(account, { name, path }));
   await assertTrust(ctx, account, trust);
@@ -201,13 +201,13 @@ export const CreateIamRole: AdminHandler<'CreateIamRole'> = async (given, call) 
   return roleReply(ctx, account, name);
 };
 
-export const GetIamRole: AdminHandler<'GetIamRole'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const GetIamRole: AdminHandler<'GetIamRole'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   return roleReply(ctx, account, nameIn(call, 'role'));
 };
 
-export const PutIamRole: AdminHandler<'PutIamRole'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
+export const PutIamRole: AdminHandler<'PutIamRole'> = async (input, call) => {
+  const { ctx, account } = await openAccount(input, call);
   const role = nameIn(call, 'role');
   const { trust, description, sessionSeconds, tags } = call.body;
   call.record?.about(roleArn(account, { name: role }));

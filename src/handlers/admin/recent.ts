@@ -122,14 +122,14 @@ async function readNode<T extends Timed, E extends Timed, F>(
     .flatMap(({ id, entries }) => entries.map((each) => ({ ...each, id })))
     .sort((a, b) => a.entry.at - b.entry.at || (a.id === b.id ? a.order - b.order : 0));
   const isFirst = places === undefined;
-  const shown = isFirst ? all.slice(-max) : all.slice(0, max);
+  const visible = isFirst ? all.slice(-max) : all.slice(0, max);
   const left = Map.groupBy(isFirst ? [] : all.slice(max), ({ id }) => id);
   const next = new Map([
     ...answers.map(({ id, next: end }) => [id, positionBefore(end, left.get(id) ?? [])] as const),
     ...[...(places ?? [])].filter(([id]) => answers.every((answer) => answer.id !== id)),
   ]);
   return {
-    entries: shown.map(({ entry }) => entry),
+    entries: visible.map(({ entry }) => entry),
     next: writeCursor(next),
     lost: answers.reduce((sum, { lost }) => sum + lost, 0),
     processes: answers.length,

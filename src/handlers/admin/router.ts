@@ -54,8 +54,8 @@ export const adminApi: AdminApi = {
   find(method, path) {
     const match = matchAdmin(method, path);
     if (match === undefined) return undefined;
-    const { name, given } = match;
-    const target = readAdminTarget(name, given);
+    const { name, input } = match;
+    const target = readAdminTarget(name, input);
     const bucketName = target instanceof Refusal ? '' : target.bucketName;
     return { action: `admin:${name}`, audited: describeAdminOperation(name).audited, bucketName, key: '' };
   },
@@ -105,11 +105,11 @@ async function run(
   const may = { name, path, row };
   const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
   await (isLate(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
-  const given = readQuery(row.query, query);
+  const input = readQuery(row.query, query);
   const bytes = await call.readBody(row.bodyMax);
   // The caller is authorized again below, because its policies may have changed while the body arrived.
   const body = readJson(row.body ?? noFields, bytes);
-  const all: Fields = { ...fields, ...given, ...(body as Fields) };
+  const all: Fields = { ...fields, ...input, ...(body as Fields) };
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
   const { bucket } = all;
   if (isScoped(row) && typeof bucket === 'string' && bucket !== '') record?.about(`bucket:${bucket}`);
@@ -131,12 +131,12 @@ async function run(
     read: (read) => readWithin(ctx, call, read),
     entries,
     // The casts: query and body were read by the schemas of this row.
-    query: given as never,
+    query: input as never,
     body: body as never,
   };
   const repeatable = {
     wire,
-    target: JSON.stringify([name, path, given]),
+    target: JSON.stringify([name, path, input]),
     account: identity?.owner ?? '',
     principal: recordedArn(identity),
     body: bytes,
@@ -175,10 +175,10 @@ async function readWithin(ctx: Context, call: AreaRequest, asked: AskedRead): Pr
   const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
   const may = { name, path, row };
   await (isLate(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
-  const given = readFields(row.query, query.keys(), query);
+  const input = readFields(row.query, query.keys(), query);
   // The cast: the value was read as strict JSON.
   const read = (row.body ?? noFields)((body ?? new Map()) as Json, '');
-  const all: Fields = { ...fields, ...given, ...(read as Fields) };
+  const all: Fields = { ...fields, ...input, ...(read as Fields) };
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
   if (hasNamesInFields(row)) await permit({});
   const { requestId, identity, wire, signal } = call;
@@ -189,7 +189,7 @@ async function readWithin(ctx: Context, call: AreaRequest, asked: AskedRead): Pr
     read: () => Promise.reject(fail('InvalidArgument', 'A batch has no batches.')),
     entries: openEntries(ctx, row, { caller, action: `admin:${name}`, path, fields }),
     // The casts: query and body were read by the schemas of this row.
-    query: given as never,
+    query: input as never,
     body: read as never,
   };
   return perform(ctx, part, may);
@@ -231,14 +231,14 @@ async function withoutDenied(
 ): Promise<JsonReply<unknown>> {
   const { json } = reply;
   if (json === undefined || json === null) return reply;
-  const shown: Record<string, unknown> = {};
+  const displayed: Record<string, unknown> = {};
   for (const list of Object.keys(lists)) {
     const all = (json as Fields)[list];
     if (!Array.isArray(all)) continue;
     const left = await visible(entries, list, all);
-    if (left.length < all.length) shown[list] = left;
+    if (left.length < all.length) displayed[list] = left;
   }
-  return Object.keys(shown).length === 0 ? reply : jsonReply({ ...json, ...shown }, reply.status);
+  return Object.keys(displayed).length === 0 ? reply : jsonReply({ ...json, ...displayed }, reply.status);
 }
 
 /** Whether a field limits the request to a resource, so that an Allow of the path alone does not decide. */
@@ -309,9 +309,9 @@ function readFields(
   );
 }
 
-function readParameter(name: string, reader: JsonReader<unknown>, given: string | undefined): unknown {
+function readParameter(name: string, reader: JsonReader<unknown>, input: string | undefined): unknown {
   try {
-    return reader(given === undefined ? undefined : toJson(reader, given), name);
+    return reader(input === undefined ? undefined : toJson(reader, input), name);
   } catch (cause) {
     if (cause instanceof Refusal) throw fail('InvalidArgument', cause.details);
     throw cause;
@@ -351,7 +351,7 @@ interface Repeatable {
 
 type AnswersContext = Pick<Context, 'metadata' | 'hasher' | 'telemetry'>;
 
-const keptMs = 24 * 60 * 60 * 1000;
+const retentionMs = 24 * 60 * 60 * 1000;
 /** A row also has its id, the request and what the backend adds. */
 const bodyMax = commitLimits.rowBytes - 1_024;
 
@@ -366,9 +366,9 @@ async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promi
   if (key === undefined) return run();
   assertKey(key, asked);
   const row = describe(ctx, key, asked);
-  const kept = { row, account: asked.account };
-  const expiresAt = (await ctx.metadata.now()) + keptMs;
-  const revision = await putAnswer(ctx.metadata, kept, { expect: 'absent', expiresAt });
+  const stored = { row, account: asked.account };
+  const expiresAt = (await ctx.metadata.now()) + retentionMs;
+  const revision = await putAnswer(ctx.metadata, stored, { expect: 'absent', expiresAt });
   if (revision === undefined) return replay(ctx, row);
   let reply: Reply;
   let isFull = false;
@@ -379,17 +379,17 @@ async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promi
     reply = await run();
   } catch (cause) {
     // A refusal is not kept: the client may try again. Another failure leaves the row, because its outcome is unknown.
-    if (cause instanceof Refusal) await removeAnswer(ctx.metadata, kept, revision);
+    if (cause instanceof Refusal) await removeAnswer(ctx.metadata, stored, revision);
     ctx.telemetry.idempotencyKey(isFull ? 'full' : 'not-kept');
     throw cause;
   }
   const body = typeof reply.body === 'string' ? reply.body : '';
-  const isKept = body.length * 3 <= bodyMax;
-  ctx.telemetry.idempotencyKey(isKept ? 'kept' : 'not-kept');
-  if (!isKept) await removeAnswer(ctx.metadata, kept, revision);
+  const isRetained = body.length * 3 <= bodyMax;
+  ctx.telemetry.idempotencyKey(isRetained ? 'kept' : 'not-kept');
+  if (!isRetained) await removeAnswer(ctx.metadata, stored, revision);
   else {
     const answered = { ...row, status: reply.status, body };
-    await putAnswer(ctx.metadata, { ...kept, row: answered }, { expect: revision, expiresAt });
+    await putAnswer(ctx.metadata, { ...stored, row: answered }, { expect: revision, expiresAt });
   }
   return reply;
 }

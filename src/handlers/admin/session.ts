@@ -102,7 +102,7 @@ export const CreateSessionCredentials: AdminHandler<'CreateSessionCredentials'> 
   const own = await findOwn(ctx, wire);
   if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
   const { iam, owner, accessKey } = own.identity;
-  const { claims, shown } = await issueSession(ctx, {
+  const { claims, issued: issuedSession } = await issueSession(ctx, {
     account: owner,
     of: iam === undefined ? { configured: accessKey } : { user: iam.id },
     seconds: credentialsSeconds,
@@ -110,9 +110,9 @@ export const CreateSessionCredentials: AdminHandler<'CreateSessionCredentials'> 
     login: own.login.id,
   });
   return jsonReply({
-    accessKey: shown.AccessKeyId,
-    secretKey: shown.SecretAccessKey,
-    sessionToken: shown.SessionToken,
+    accessKey: issuedSession.AccessKeyId,
+    secretKey: issuedSession.SecretAccessKey,
+    sessionToken: issuedSession.SessionToken,
     expiresAt: iso(claims.expires),
     region: ctx.config.SVC_REGION,
   });
@@ -280,8 +280,8 @@ async function answerRead(
     const { requestId } = call;
     const about = { request_id: requestId, operation: `admin:${read.operation}`, code: refusal.code };
     ctx.telemetry.log(level, message, { ...about, ...fields }, `BatchRead ${read.operation} ${refusal.code}`);
-    const shown = { requestId, resource: '', isHead: false, format: 'json' } as const;
-    const { status, body } = renderRefusal(refusal, shown);
+    const issuedSession = { requestId, resource: '', isHead: false, format: 'json' } as const;
+    const { status, body } = renderRefusal(refusal, issuedSession);
     return batchLine({ index, status }, 'error', String(body));
   }
 }

@@ -55,7 +55,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
       : storageHealth(metadata, data, pauses);
   const warnings = [
     ...health.warnings,
-    ...(ctx.room?.states() ?? []).flatMap(({ warning }) => warning ?? []),
+    ...(ctx.diskSpace?.states() ?? []).flatMap(({ warning }) => warning ?? []),
     ...gateways
       .filter(({ state }) => state === 'silent')
       .map(({ host, address, beatAt }) => `gateway ${host} (${address}) is silent since ${beatAt}`),
@@ -93,8 +93,8 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
 };
 
 /** Undefined where the disk is of another machine, or cannot be measured. */
-function freeOf({ room }: Pick<Context, 'room'>, component: string): number | undefined {
-  const state = room?.states().find((each) => each.component === component);
+function freeOf({ diskSpace: space }: Pick<Context, 'diskSpace'>, component: string): number | undefined {
+  const state = space?.states().find((each) => each.component === component);
   return state?.sizeBytes === undefined ? undefined : state.freeBytes;
 }
 

@@ -68,8 +68,8 @@ const runJson = ({ state, state: { mode, position, seen }, startedAt, finishedAt
 export const GetScrub: AdminHandler<'GetScrub'> = async (ctx) => {
   const saved = await savedScrub(ctx);
   if (saved === undefined) throw fail('NotFound', 'No scrub run is recorded.');
-  const damaged: ReturnType<typeof shownDamaged>[] = [];
-  for await (const { state } of damagedContents(ctx)) damaged.push(shownDamaged(state));
+  const damaged: ReturnType<typeof damagedJson>[] = [];
+  for await (const { state } of damagedContents(ctx)) damaged.push(damagedJson(state));
   return jsonReply({ ...(await scrubJson(ctx, saved.state)), damagedList: damaged });
 };
 
@@ -100,7 +100,7 @@ async function scrubJson({ metadata }: Pick<Context, 'metadata'>, run: ScrubRun)
   };
 }
 
-const shownDamaged = ({ foundAt, pass: _, ...found }: DamagedContent) => ({
+const damagedJson = ({ foundAt, pass: _, ...found }: DamagedContent) => ({
   ...found,
   foundAt: seconds(foundAt),
 });
@@ -128,11 +128,11 @@ const rewrappingJson = ({ bucket, counts, lastFailure, startedAt, finishedAt }: 
 // The health of storage, for the console and for operators.
 
 export const GetStorageMeta: AdminHandler<'GetStorageMeta'> = async (ctx) =>
-  jsonReply(shownMetadata(await probeMetadata(ctx)));
+  jsonReply(metadataJson(await probeMetadata(ctx)));
 export const GetStorageData: AdminHandler<'GetStorageData'> = async (ctx) =>
-  jsonReply(shownData(await probeData(ctx)));
+  jsonReply(dataJson(await probeData(ctx)));
 
-const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: MetadataReport) => ({
+const metadataJson = ({ backend, nodes, replicationFactor, warnings }: MetadataReport) => ({
   backend,
   // The specification has no sizes here: GetStatus shows them.
   nodes: nodes.map(({ usedBytes: _, freeBytes: __, sizeUnknown: ___, ...node }) => node),
@@ -140,7 +140,7 @@ const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: Metadata
   warnings,
 });
 
-const shownData = ({ backend, clusters, pools, warnings }: DataReport) => ({
+const dataJson = ({ backend, clusters, pools, warnings }: DataReport) => ({
   backend,
   clusters,
   pools: pools.map(({ bytesUsed, chunkCount, bytesFree, ...pool }) => ({

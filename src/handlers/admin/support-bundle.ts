@@ -80,7 +80,7 @@ const failedTraces: Part = async (ctx, call) => {
     readonly traces: readonly { readonly requestId: string; readonly kept: string }[];
   };
   const failed = listed.traces
-    .filter(({ kept }) => kept === 'failed' || kept === 'slow')
+    .filter(({ kept: retained }) => retained === 'failed' || retained === 'slow')
     .slice(0, detailsMax);
   return Promise.all(
     failed.map(({ requestId }) =>

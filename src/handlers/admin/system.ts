@@ -26,9 +26,9 @@ export const GetVersion: AdminHandler<'GetVersion'> = async ({ version = 'unknow
 export const ListSettings: AdminHandler<'ListSettings'> = async ({ config }) =>
   jsonReply({
     rows: textsOfConfig(config).map((found) => {
-      const { value, default: fallback, ...shown } = showSetting(found);
+      const { value, default: fallback, ...visible } = showSetting(found);
       return {
-        ...shown,
+        ...visible,
         ...(value === null ? {} : { value }),
         ...(fallback === null ? {} : { default: fallback }),
       };

@@ -4,7 +4,7 @@ import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
-import { pageHeldBuckets } from '../../domain/common/held-buckets.ts';
+import { pageOwnedBuckets } from '../../domain/common/owned-buckets.ts';
 import { inTurns, openTurns } from '../../domain/common/turns.ts';
 import {
   assertClosed,
@@ -60,7 +60,7 @@ export const ListBucketUsage: AdminHandler<'ListBucketUsage'> = async (ctx, { qu
   const { prefix = '', days: count = seriesDays, limit = bucketsPageDefault, after, owner } = query;
   const rest = openTurns(ctx.clock, signal);
   const filter = { prefix, ...(owner === undefined ? {} : { owner }) };
-  const { buckets, next } = await pageHeldBuckets(ctx, filter, { after, limit, rest });
+  const { buckets, next } = await pageOwnedBuckets(ctx, filter, { after, limit, rest });
   const progress = await findProgress(ctx.metadata);
   const yesterday = addDays(toDay(await ctx.metadata.now()), -1);
   const before = addDays(progress?.closedThrough ?? yesterday, 1);
@@ -163,18 +163,18 @@ function readRange(query: RangeQuery, now: number): { start: string; before: str
   return { start, before: addDays(end, 1), limit: query.limit ?? pageDefault };
 }
 
-function readDay<T extends string | undefined>(given: T, name: string): T {
-  if (given === undefined) return given;
+function readDay<T extends string | undefined>(input: T, name: string): T {
+  if (input === undefined) return input;
   // The day after the last one must also have four digits in its year, because days are compared as text.
-  if (!isDay(given) || given === '9999-12-31')
+  if (!isDay(input) || input === '9999-12-31')
     throw fail('InvalidArgument', { message: `${name} must be a UTC day such as 2026-01-31.`, field: name });
-  return given;
+  return input;
 }
 
 /** The position that `next` of the page before named. */
-function readAfter(given: string | undefined, parts: number): readonly string[] | undefined {
-  if (given === undefined) return undefined;
-  const read = given.split(':');
+function readAfter(input: string | undefined, parts: number): readonly string[] | undefined {
+  if (input === undefined) return undefined;
+  const read = input.split(':');
   if (read.length !== parts || !isDay(read[0] ?? ''))
     throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
   return read;
@@ -194,9 +194,9 @@ async function pageReply<Row extends object>(
   limit: number,
   { entries, toJson, toToken, totals }: Page<Row>,
 ): Promise<Reply> {
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const listed = entries === undefined ? shown : await visible(entries, 'rows', shown);
+  const displayed = rows.slice(0, limit);
+  const last = displayed.at(-1);
+  const listed = entries === undefined ? displayed : await visible(entries, 'rows', displayed);
   const more = rows.length > limit && last !== undefined ? { next: toToken(last).join(':') } : {};
   const rest = JSON.stringify({ ...(totals === undefined ? {} : { totals }), ...more });
   const body = `{"rows":[${listed.map(toJson).join(',')}]${rest === '{}' ? '' : `,${rest.slice(1, -1)}`}}`;

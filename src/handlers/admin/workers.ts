@@ -180,11 +180,11 @@ function taskJson({
   updatedAt,
   finishedAt,
   lastError,
-  ...shown
+  ...visible
 }: FollowedTask) {
   const { isCut = false, ...amount } = left ?? { count: 0 };
   return {
-    ...shown,
+    ...visible,
     of: counts,
     ...(left === undefined ? {} : { left: amount }),
     ...(isCut ? { isLeftCut: true } : {}),

@@ -72,17 +72,17 @@ interface Named {
 }
 
 /** For an access point that is about to be created, the parameters name it. */
-async function namedPoint({ metadata, config }: Context, request: ActionRequest, given: Named) {
-  const account = readAccount(request, given);
-  const found = await findAccessPoint(metadata, account, given.Name);
-  return { account, name: given.Name, region: found?.row.region ?? config.SVC_REGION };
+async function namedPoint({ metadata, config }: Context, request: ActionRequest, input: Named) {
+  const account = readAccount(request, input);
+  const found = await findAccessPoint(metadata, account, input.Name);
+  return { account, name: input.Name, region: found?.row.region ?? config.SVC_REGION };
 }
 
-const formatResource = async (ctx: Context, request: ActionRequest, given: Named): Promise<string> =>
-  accessPointArn(await namedPoint(ctx, request, given));
+const formatResource = async (ctx: Context, request: ActionRequest, input: Named): Promise<string> =>
+  accessPointArn(await namedPoint(ctx, request, input));
 
-const readFacts = async (given: Named, { ctx, request }: Asking): Promise<ReadonlyMap<string, string>> =>
-  accessPointFacts(await namedPoint(ctx, request, given));
+const readFacts = async (input: Named, { ctx, request }: Asking): Promise<ReadonlyMap<string, string>> =>
+  accessPointFacts(await namedPoint(ctx, request, input));
 
 // CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints.
 
@@ -98,11 +98,11 @@ export const CreateAccessPoint = action(
     resource: formatResource,
     facts: readFacts,
     result: createAccessPointResult,
-    async run(ctx, request, given) {
-      const account = readAccount(request, given);
-      const { Name: name, Bucket: bucket, BucketAccountId: bucketOwner = account } = given;
+    async run(ctx, request, input) {
+      const account = readAccount(request, input);
+      const { Name: name, Bucket: bucket, BucketAccountId: bucketOwner = account } = input;
       const { BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets } =
-        given.PublicAccessBlockConfiguration ?? {};
+        input.PublicAccessBlockConfiguration ?? {};
       const block = {
         BlockPublicAcls: BlockPublicAcls ?? true,
         IgnorePublicAcls: IgnorePublicAcls ?? true,
@@ -120,8 +120,8 @@ export const GetAccessPoint = action('GetAccessPoint', named, {
   resource: formatResource,
   facts: readFacts,
   result: getAccessPointResult,
-  async run(ctx, request, given) {
-    const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
+  async run(ctx, request, input) {
+    const { row } = await openAccessPoint(ctx, readAccount(request, input), input.Name);
     return {
       ...(await accessPointFields(ctx, row)),
       PublicAccessBlockConfiguration: row.block,
@@ -154,9 +154,9 @@ export const DeleteAccessPoint = action('DeleteAccessPoint', named, {
   resource: formatResource,
   facts: readFacts,
   status: 204,
-  async run(ctx, request, given) {
-    const account = readAccount(request, given);
-    await deleteAccessPoint(ctx, { account, name: given.Name, record: request.record });
+  async run(ctx, request, input) {
+    const account = readAccount(request, input);
+    await deleteAccessPoint(ctx, { account, name: input.Name, record: request.record });
   },
 });
 
@@ -171,9 +171,9 @@ export const ListAccessPoints = action(
   {
     resource: () => '*',
     result: listAccessPointsResult,
-    async run(ctx, request, given) {
-      const { Bucket: bucket, NextToken, MaxResults = accessPointsMax } = given;
-      const { items, next } = await listAccessPoints(ctx, readAccount(request, given), {
+    async run(ctx, request, input) {
+      const { Bucket: bucket, NextToken, MaxResults = accessPointsMax } = input;
+      const { items, next } = await listAccessPoints(ctx, readAccount(request, input), {
         bucket,
         after: readToken(NextToken)?.after,
         max: Math.min(Math.max(MaxResults, 1), accessPointsMax),
@@ -194,36 +194,36 @@ export const PutAccessPointPolicy = action(
   {
     resource: formatResource,
     facts: readFacts,
-    async run(ctx, request, given) {
-      const account = readAccount(request, given);
-      const { Name: name, Policy: text } = given;
+    async run(ctx, request, input) {
+      const account = readAccount(request, input);
+      const { Name: name, Policy: text } = input;
       await storeAccessPointPolicy(ctx, { account, name, text, record: request.record });
     },
   },
 );
 
-async function readAccessPointPolicy(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
-  const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
+async function readAccessPointPolicy(ctx: Context, request: ActionRequest, input: Named): Promise<string> {
+  const { row } = await openAccessPoint(ctx, readAccount(request, input), input.Name);
   if (row.policy !== undefined) return row.policy.text;
-  throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: given.Name } });
+  throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: input.Name } });
 }
 
 export const GetAccessPointPolicy = action('GetAccessPointPolicy', named, {
   resource: formatResource,
   facts: readFacts,
   result: getAccessPointPolicyResult,
-  run: async (ctx, request, given) => ({ Policy: await readAccessPointPolicy(ctx, request, given) }),
+  run: async (ctx, request, input) => ({ Policy: await readAccessPointPolicy(ctx, request, input) }),
 });
 
 export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, {
   resource: formatResource,
   facts: readFacts,
   status: 204,
-  async run(ctx, request, given) {
-    const account = readAccount(request, given);
+  async run(ctx, request, input) {
+    const account = readAccount(request, input);
     await setAccessPointPolicy(
       ctx,
-      { account, name: given.Name, record: request.record },
+      { account, name: input.Name, record: request.record },
       { text: undefined },
     );
   },
@@ -233,8 +233,8 @@ export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', n
   resource: formatResource,
   facts: readFacts,
   result: getAccessPointPolicyStatusResult,
-  async run(ctx, request, given) {
-    const document = parsePolicy(await readAccessPointPolicy(ctx, request, given), {
+  async run(ctx, request, input) {
+    const document = parsePolicy(await readAccessPointPolicy(ctx, request, input), {
       kind: 'access-point',
       isStored: true,
     });

@@ -5,7 +5,7 @@ import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts'
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { type GivenAcl, isPlainAcl, isPublicAcl, toUser } from '../../domain/access/acl.ts';
+import { isPlainAcl, isPublicAcl, type RequestedAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, readOwnership } from '../../domain/access/object-ownership.ts';
 import { changeDocument, readDocument } from '../../domain/configurations/documents.ts';
 import {
@@ -22,7 +22,7 @@ import {
 } from '../../protocol/schemas/access.ts';
 import { header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { aclReply, readAcl, readPutAcl, type ShownAcl, toAcl } from '../common/acl.ts';
+import { type AclDocument, aclReply, readAcl, readPutAcl, toAcl } from '../common/acl.ts';
 import {
   type Configuration,
   type Configuring,
@@ -44,7 +44,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request
   assertOwnAccount(request);
   const { body } = request;
   if (body.length === 0) throw fail('MissingRequestBodyError');
-  await storeConfiguration(ctx, request, { prepare, given: { value: decodePolicy(body) } });
+  await storeConfiguration(ctx, request, { prepare, input: { value: decodePolicy(body) } });
   return emptyReply(204);
 };
 
@@ -145,9 +145,9 @@ export const GetBucketPolicyStatus: HandlerOf<'GetBucketPolicyStatus'> = async (
 // GetBucketAcl and PutBucketAcl.
 
 export const GetBucketAcl: HandlerOf<'GetBucketAcl'> = async (ctx, { bucket }) =>
-  aclReply(ctx, await readShownAcl(ctx, bucket));
+  aclReply(ctx, await readAclDocument(ctx, bucket));
 
-async function readShownAcl(ctx: Context, bucket: BucketRow): Promise<ShownAcl> {
+async function readAclDocument(ctx: Context, bucket: BucketRow): Promise<AclDocument> {
   const { owner } = bucket;
   const isEnforced = (await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced';
   const grants = isEnforced ? undefined : await readDocument(ctx, bucket, bucketAcl);
@@ -155,26 +155,26 @@ async function readShownAcl(ctx: Context, bucket: BucketRow): Promise<ShownAcl> 
 }
 
 export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, request) => {
-  const given = await readPutAcl(ctx, request, { of: 'bucket', owner: request.bucket.owner });
-  await storeConfiguration(ctx, request, { prepare: prepareAcl, given });
+  const input = await readPutAcl(ctx, request, { of: 'bucket', owner: request.bucket.owner });
+  await storeConfiguration(ctx, request, { prepare: prepareAcl, input });
   return emptyReply(200);
 };
 
 async function prepareAcl(
   ctx: Context,
   { bucket, record, checks }: Configuring,
-  given: GivenAcl,
+  input: RequestedAcl,
 ): Promise<Prepared> {
   const { owner } = bucket;
   const right = 'an ACL that the ownership and the public access block of the bucket allow';
   const grants = await checks.at({ path: 'AccessControlList', right }, () =>
-    acceptAcl(ctx, given, { of: 'bucket', bucket, owner }),
+    acceptAcl(ctx, input, { of: 'bucket', bucket, owner }),
   );
   if (grants === undefined) return { commit: async () => {} };
   const text = isPlainAcl(grants, owner) ? undefined : JSON.stringify(grants);
   // Checked again in the commit, so that a block or an ownership change after the request's authorization counts too.
   const amend = async (row: BucketRow): Promise<BucketRow> => {
-    await acceptAcl(ctx, given, { of: 'bucket', bucket: row, owner });
+    await acceptAcl(ctx, input, { of: 'bucket', bucket: row, owner });
     return row;
   };
   return {
@@ -187,7 +187,7 @@ async function prepareAcl(
 /** Without a document of its own, the owner alone has access: that is shown. */
 export const acl: Configuration<AccessControlPolicy> = {
   unset: 'NoSuchConfiguration',
-  read: async (ctx, bucket) => toAcl(ctx, await readShownAcl(ctx, bucket)),
+  read: async (ctx, bucket) => toAcl(ctx, await readAclDocument(ctx, bucket)),
   async prepare(ctx, request, { value }) {
     const { bucket, checks } = request;
     const grants = await readAcl(ctx, value, { owner: bucket.owner, checks });

@@ -4,7 +4,7 @@ import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertNoAccessPoint, assertUnattached } from '../../domain/access/access-points.ts';
-import type { GivenAcl } from '../../domain/access/acl.ts';
+import type { RequestedAcl } from '../../domain/access/acl.ts';
 import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
 import { createBucket } from '../../domain/buckets/create-bucket.ts';
 import { deleteBucket } from '../../domain/buckets/delete-bucket.ts';
@@ -31,7 +31,7 @@ import type { ReadFacts } from '../../request/body.ts';
 import { header } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 import { checkTag } from '../../request/tags.ts';
-import { givenAcl } from '../common/acl.ts';
+import { requestedAcl } from '../common/acl.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { document } from '../common/document.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
@@ -131,7 +131,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
     region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
     tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
     ownership: readOwnership(request),
-    acl: await givenAcl(ctx, request, 'bucket'),
+    acl: await requestedAcl(ctx, request, 'bucket'),
     objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
   };
   const { owner } = identity;
@@ -165,7 +165,7 @@ interface Asked {
   readonly region: string | undefined;
   readonly tags: Tagging;
   readonly ownership: Ownership | undefined;
-  readonly acl: GivenAcl | undefined;
+  readonly acl: RequestedAcl | undefined;
   readonly objectLock: boolean;
 }
 

@@ -18,7 +18,7 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
-import { hasShownMfa } from '../../request/claims.ts';
+import { hasVerifiedMfa } from '../../request/claims.ts';
 import { toFailure } from '../../request/failure.ts';
 import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../request/request.ts';
@@ -34,7 +34,7 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
   const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', request.body, deleteRequestLimits);
   const isPermanent = objects.some(({ VersionId }) => VersionId !== undefined);
   // One code is valid for all keys: without it, or with a wrong one, nothing is deleted (public API).
-  const mfa = request.bucket.mfaDelete === true && (await hasShownMfa(ctx, request));
+  const mfa = request.bucket.mfaDelete === true && (await hasVerifiedMfa(ctx, request));
   if (request.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
   const turn = openTurns(ctx.clock);
   const outcomes: One[] = new Array(objects.length);
@@ -169,7 +169,7 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
     ...defined({ versionId }),
     conditions: deleteConditions(request),
     bypass: asksBypass(request),
-    mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasShownMfa(ctx, request)),
+    mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasVerifiedMfa(ctx, request)),
     owner: request.identity?.owner ?? bucket.owner,
     record,
     requestId,

@@ -36,8 +36,8 @@ const pageMax = 100;
 const inventoryLengthMax = 3000;
 const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
-const invalid = (name: string, given: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
+const invalid = (name: string, supplied: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: supplied } });
 
 const readId = ({ query }: AuthorizedInBucket): string => checkId(query.get('id') ?? '');
 
@@ -79,7 +79,7 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
   request,
 ) => {
   const id = readId(request);
-  await storeConfiguration(ctx, request, { prepare, given: { value: inventoryIn(request.body), id } });
+  await storeConfiguration(ctx, request, { prepare, input: { value: inventoryIn(request.body), id } });
   return emptyReply(200);
 };
 

@@ -25,10 +25,10 @@ const ageSlotsMax = 64;
 const minimumSizeHeader = 'transition-default-minimum-object-size';
 
 function readMinimumSize(request: Pick<Authorized, 'own'>): Lifecycle['minimumSize'] {
-  const given = header(request, minimumSizeHeader);
-  if (given === undefined || given === 'all_storage_classes_128K' || given === 'varies_by_storage_class')
-    return given;
-  throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: given } });
+  const input = header(request, minimumSizeHeader);
+  if (input === undefined || input === 'all_storage_classes_128K' || input === 'varies_by_storage_class')
+    return input;
+  throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: input } });
 }
 
 const configuration = document<Lifecycle>({

@@ -132,7 +132,7 @@ function commonFields({ query }: AuthorizedInBucket, grouping: Grouping, encode:
 
 const nameOf = (entry: Entry<ListedRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
 
-interface ShownObject {
+interface ObjectEntry {
   readonly encode: (text: string) => string;
   readonly restoreStatus: RestoreStatus;
   readonly ownerOf: OwnerOf | undefined;
@@ -140,7 +140,7 @@ interface ShownObject {
 
 function toContents(
   entries: readonly Entry<ListedRow>[],
-  { encode, restoreStatus, ownerOf }: ShownObject,
+  { encode, restoreStatus, ownerOf }: ObjectEntry,
 ): ListedObject[] {
   const contents: ListedObject[] = [];
   for (const entry of entries) {
@@ -246,13 +246,13 @@ async function readStart(
   return found === undefined ? { after: KeyMarker } : { key: KeyMarker, version: found.row.version };
 }
 
-interface ShownVersion {
+interface VersionEntry {
   readonly encode: (text: string) => string;
   readonly restoreStatus: RestoreStatus;
   readonly ownerOf: OwnerOf;
 }
 
-function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }: ShownVersion) {
+function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }: VersionEntry) {
   const shared = {
     Key: encode(row.key),
     VersionId: formatVersionId(row),
@@ -266,9 +266,9 @@ function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }:
 
 // `RestoreStatus` of listed objects, if the request includes it (public API "optional-object-attributes").
 
-type ShownRestore = Pick<ListedObject, 'RestoreStatus'>;
-type RestoreStatus = (row: Pick<ObjectRow, 'restore'>) => ShownRestore;
-const nothing: ShownRestore = {};
+type RestoreEntry = Pick<ListedObject, 'RestoreStatus'>;
+type RestoreStatus = (row: Pick<ObjectRow, 'restore'>) => RestoreEntry;
+const nothing: RestoreEntry = {};
 
 /** @throws InvalidArgument for an attribute that the public API does not know */
 function restoreStatusFor(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): RestoreStatus {
@@ -375,12 +375,12 @@ function begin(cursor: Cursor<typeof uploadIndex>, { grouping, KeyMarker, Upload
   else cursor.seek({ key: start.after }, { past: true });
 }
 
-interface Shown {
+interface Displayed {
   readonly encode: (text: string) => string;
   readonly names: Names;
 }
 
-const describe = (row: UploadIndexRow, { encode, names }: Shown) => ({
+const describe = (row: UploadIndexRow, { encode, names }: Displayed) => ({
   Key: encode(row.key),
   UploadId: row.uploadId,
   Initiator: namedOwner(names, row.initiator),

@@ -30,17 +30,17 @@ async function openTarget(ctx: Context, bucket: BucketRow, name: string): Promis
 async function checkLogging(
   ctx: Context,
   { bucket, checks }: Pick<Configuring, 'bucket' | 'checks'>,
-  given: Logging,
+  input: Logging,
 ): Promise<Logging> {
-  const { LoggingEnabled } = given;
-  if (LoggingEnabled === undefined) return given;
+  const { LoggingEnabled } = input;
+  if (LoggingEnabled === undefined) return input;
   const { TargetBucket, TargetPrefix, TargetGrants = [] } = LoggingEnabled;
   await checks.at({ path: 'LoggingEnabled.TargetPrefix' }, () => checkPrefix(TargetPrefix));
   const right = 'a bucket of the same owner and region, without Object Lock';
   const target = await checks.at({ path: 'LoggingEnabled.TargetBucket', right }, () =>
     openTarget(ctx, bucket, TargetBucket),
   );
-  if (TargetGrants.length === 0) return given;
+  if (TargetGrants.length === 0) return input;
   const path = 'LoggingEnabled.TargetGrants';
   const resolved = await convertEach(
     checks,

@@ -25,8 +25,8 @@ import { type Configuring, document } from '../common/document.ts';
 const idMax = 255;
 const filterValueMax = 1024;
 
-const invalid = (name: string, given: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
+const invalid = (name: string, input: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: input } });
 
 function checkRule({ Id = '', Event, Filter }: NotificationRule): void {
   if (Id.length > idMax) throw invalid('Id', Id, `Id length should not exceed allowed limit of ${idMax}`);

@@ -37,7 +37,7 @@ export const PutObjectLockConfiguration: HandlerOf<'PutObjectLockConfiguration'>
   const value = readXml(objectLockConfiguration, 'ObjectLockConfiguration', request.body, {
     maxBytes: bodyMaxDefault,
   });
-  await storeConfiguration(ctx, request, { prepare, given: { value } });
+  await storeConfiguration(ctx, request, { prepare, input: { value } });
   return emptyReply(200);
 };
 

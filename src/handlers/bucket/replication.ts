@@ -33,8 +33,8 @@ const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/\S+$/;
 /** The values of Replication Time Control in the public API; others are refused. */
 const minutes = 15;
 
-const invalid = (name: string, given: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
+const invalid = (name: string, input: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: input } });
 const needed = (element: string) =>
   fail(
     'InvalidRequest',

@@ -6,7 +6,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
 import { type VersioningConfiguration, versioningConfiguration } from '../../protocol/schemas/bucket.ts';
-import { hasShownMfa } from '../../request/claims.ts';
+import { hasVerifiedMfa } from '../../request/claims.ts';
 import {
   type Configuration,
   type Configuring,
@@ -28,7 +28,7 @@ export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx,
   const value = readXml(versioningConfiguration, 'VersioningConfiguration', request.body, {
     maxBytes: bodyMaxDefault,
   });
-  await storeConfiguration(ctx, request, { prepare, given: { value } });
+  await storeConfiguration(ctx, request, { prepare, input: { value } });
   return emptyReply(200);
 };
 
@@ -43,7 +43,7 @@ async function prepare(
     throw fail('IllegalVersioningConfigurationException', 'Status must be Enabled or Suspended.');
   });
   const mfaDelete = MfaDelete === undefined ? undefined : MfaDelete === 'Enabled';
-  const mfa = takesMfa(bucket, mfaDelete) && (await hasShownMfa(ctx, request));
+  const mfa = takesMfa(bucket, mfaDelete) && (await hasVerifiedMfa(ctx, request));
   const change = { versioning: versioning ?? 'Enabled', mfaDelete, mfa, record };
   await checks.at({ path: versioning === undefined ? 'MfaDelete' : '' }, () =>
     assertVersioningAllowed(bucket, change),
@@ -55,8 +55,8 @@ async function prepare(
 export const versioning: Configuration<VersioningConfiguration> = {
   unset: {},
   read: (_ctx, bucket) => {
-    const shown = toVersioning(bucket);
-    return Object.keys(shown).length === 0 ? undefined : shown;
+    const visible = toVersioning(bucket);
+    return Object.keys(visible).length === 0 ? undefined : visible;
   },
   prepare,
 };

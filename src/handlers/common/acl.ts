@@ -5,10 +5,10 @@ import type { Context } from '../../context.ts';
 import {
   type AclOf,
   cannedAcl,
-  type GivenAcl,
   type Group,
   grantsMax,
   groupUris,
+  type RequestedAcl,
   toGroup,
   toUser,
 } from '../../domain/access/acl.ts';
@@ -87,7 +87,7 @@ export async function readGrantee(
   return type === 'Group' ? groupGrant(value, permission) : emailGrant(ctx, value, permission);
 }
 
-export interface ShownAcl {
+export interface AclDocument {
   readonly bucket: BucketRow;
   readonly owner: string;
   readonly grants: readonly Grant[];
@@ -100,12 +100,12 @@ const groupsFirst = (grants: readonly Grant[]): readonly Grant[] => [
   ...grants.filter(({ grantee }) => grantee.is === 'user'),
 ];
 
-export const aclReply = async (ctx: Pick<Context, 'credentials'>, acl: ShownAcl): Promise<Reply> =>
+export const aclReply = async (ctx: Pick<Context, 'credentials'>, acl: AclDocument): Promise<Reply> =>
   xmlReply(accessControlPolicy, root, await toAcl(ctx, acl), acl.headers);
 
 export async function toAcl(
   ctx: Pick<Context, 'credentials'>,
-  { bucket, owner, grants }: ShownAcl,
+  { bucket, owner, grants }: AclDocument,
 ): Promise<AccessControlPolicy> {
   const ids = grants.flatMap(({ grantee }) => (grantee.is === 'user' ? [grantee.id] : []));
   const names = await ownerNames(ctx, bucket, [owner, ...ids]);
@@ -146,7 +146,7 @@ export const namesAcl = (request: Named): boolean =>
  * Undefined when the headers are silent.
  * @throws InvalidRequest for a canned ACL together with grants; what grantees are refused with
  */
-export async function givenAcl(ctx: Ctx, request: Named, of: AclOf): Promise<GivenAcl | undefined> {
+export async function requestedAcl(ctx: Ctx, request: Named, of: AclOf): Promise<RequestedAcl | undefined> {
   const canned = header(request, 'acl') ?? '';
   const grants: Grant[] = [];
   for (const [name, permission] of grantHeaders) {
@@ -239,13 +239,13 @@ export async function readPutAcl(
   ctx: Pick<Context, 'credentials'>,
   request: Pick<Authorized, 'own' | 'body'>,
   { of, owner }: { readonly of: AclOf; readonly owner: string },
-): Promise<GivenAcl> {
+): Promise<RequestedAcl> {
   const isNamed = namesAcl(request);
   if (isNamed && request.body.length > 0)
     throw fail('MalformedACLError', 'An ACL is given by headers or by a body, not by both.');
   if (request.body.length > 0) return { grants: await readAclBody(ctx, request.body, owner) };
-  const given = isNamed ? await givenAcl(ctx, request, of) : undefined;
-  if (given !== undefined) return given;
+  const supplied = isNamed ? await requestedAcl(ctx, request, of) : undefined;
+  if (supplied !== undefined) return supplied;
   throw fail('MissingSecurityHeader', { elements: { MissingHeaderName: 'acl' } });
 }
 
@@ -267,8 +267,8 @@ export async function readAccess(
   const { bucket, accessPoint } = request;
   const writer = ownerOfNew(request);
   if (!statesAccess(request)) return { owner: writer };
-  const given = await givenAcl(ctx, request, 'object');
-  return accessOfNew(ctx, bucket, { writer, given, accessPoint });
+  const supplied = await requestedAcl(ctx, request, 'object');
+  return accessOfNew(ctx, bucket, { writer, input: supplied, accessPoint });
 }
 
 export type Names = ReadonlyMap<string, string>;

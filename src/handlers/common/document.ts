@@ -105,7 +105,7 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
       throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
     },
     async put(ctx, request) {
-      const { value } = await storeConfiguration(ctx, request, { prepare, given: read(request, rules) });
+      const { value } = await storeConfiguration(ctx, request, { prepare, input: read(request, rules) });
       return emptyReply(rules.putStatus ?? 200, rules.headers?.(value));
     },
     async remove(ctx, request) {
@@ -124,11 +124,11 @@ function read<T>(request: AuthorizedInBucket, rules: DocumentRules<T>): T {
 function showHeader<T>({ headerField, schema }: DocumentRules<T>, value: T): unknown {
   if (headerField === undefined) return value;
   const { field, read: readField } = headerField;
-  const shown: Record<string, unknown> = {};
+  const visible: Record<string, unknown> = {};
   const names = Object.keys(jsonOf(schema).schema.properties ?? {});
-  for (const [name, each] of Object.entries(value as object)) if (names.includes(name)) shown[name] = each;
+  for (const [name, each] of Object.entries(value as object)) if (names.includes(name)) visible[name] = each;
   const text = readField(value);
-  return text === undefined ? shown : { ...shown, [field]: text };
+  return text === undefined ? visible : { ...visible, [field]: text };
 }
 
 /** The document without its field for a header, and the headers that the field stands for. */
@@ -156,18 +156,18 @@ export interface Prepared {
 }
 
 /** Stores what a client of the public API has sent. @throws the refusal of the first part */
-export async function storeConfiguration<Given, P extends Prepared>(
+export async function storeConfiguration<Input, P extends Prepared>(
   ctx: Context,
   request: AuthorizedInBucket,
   {
     prepare,
-    given,
+    input: supplied,
   }: {
-    readonly prepare: (ctx: Context, request: Configuring, given: Given) => Promise<P>;
-    readonly given: Given;
+    readonly prepare: (ctx: Context, request: Configuring, supplied: Input) => Promise<P>;
+    readonly input: Input;
   },
 ): Promise<P> {
-  const prepared = await prepare(ctx, { ...request, checks: firstRefusal }, given);
+  const prepared = await prepare(ctx, { ...request, checks: firstRefusal }, supplied);
   await prepared.commit();
   return prepared;
 }
@@ -181,7 +181,7 @@ export interface Configuration<in T> {
   prepare(
     ctx: Context,
     request: Configuring,
-    given: { readonly value: T; readonly id?: string },
+    supplied: { readonly value: T; readonly id?: string },
   ): Promise<Prepared>;
   /** Absent where the configuration can be changed, but not removed. */
   remove?(ctx: Context, request: Configuring, id?: string): Promise<void>;

@@ -2,7 +2,7 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import type { GivenAcl } from '../../domain/access/acl.ts';
+import type { RequestedAcl } from '../../domain/access/acl.ts';
 import { isPlainAcl, resolveGrants } from '../../domain/access/acl.ts';
 import type { Ownership } from '../../domain/access/object-ownership.ts';
 import {
@@ -35,7 +35,7 @@ const withAcls = (fallback: Ownership): Ownership =>
   fallback === 'BucketOwnerEnforced' ? 'ObjectWriter' : fallback;
 
 interface FirstConfigurations {
-  readonly acl: GivenAcl | undefined;
+  readonly acl: RequestedAcl | undefined;
   readonly ownership: Ownership | undefined;
   readonly tags: Tagging;
 }

@@ -26,11 +26,11 @@ interface Holders {
 type Holder = 'user' | 'role' | 'account';
 
 // The cast: which of the two a holder has is in its fields.
-const holdersIn = (given: object): Holders => given as Holders;
+const holdersIn = (input: object): Holders => input as Holders;
 
 /** The resource that the caller must be allowed the action on. */
-const resourceOf = (holder: Holder) => (ctx: Context, request: ActionRequest, given: object) => {
-  const { UserName, RoleName = '' } = holdersIn(given);
+const resourceOf = (holder: Holder) => (ctx: Context, request: ActionRequest, input: object) => {
+  const { UserName, RoleName = '' } = holdersIn(input);
   if (holder === 'account') return '*';
   if (holder === 'role') return holderResource(ctx, request, { kind: 'role', name: RoleName });
   return UserName === undefined && request.identity.root
@@ -42,9 +42,9 @@ const resourceOf = (holder: Holder) => (ctx: Context, request: ActionRequest, gi
 async function assertHolder(
   ctx: Context,
   request: ActionRequest,
-  { holder, given }: { readonly holder: Holder; readonly given: object },
+  { holder, input }: { readonly holder: Holder; readonly input: object },
 ): Promise<void> {
-  const { UserName, RoleName = '' } = holdersIn(given);
+  const { UserName, RoleName = '' } = holdersIn(input);
   const { owner, root } = request.identity;
   if (holder === 'account' || (holder === 'user' && UserName === undefined && root)) return;
   const name = holder === 'role' ? RoleName : userOrCaller(request, UserName);
@@ -59,8 +59,8 @@ const emptyList = (name: ActionName, list: string, holder: Holder, fields: objec
     {
       resource: resourceOf(holder),
       result: element({ [list]: many(token, { name: 'member', max: 0 }), ...pageFields }),
-      async run(ctx, request, given) {
-        await assertHolder(ctx, request, { holder, given });
+      async run(ctx, request, input) {
+        await assertHolder(ctx, request, { holder, input });
         return { [list]: [], IsTruncated: false };
       },
     },
@@ -73,8 +73,8 @@ const absent = (name: ActionName, what: string, holder: Holder, fields: object =
     { ...(holder === 'user' ? ofUser : holder === 'role' ? ofRole : {}), ...fields },
     {
       resource: resourceOf(holder),
-      async run(ctx, request, given) {
-        await assertHolder(ctx, request, { holder, given });
+      async run(ctx, request, input) {
+        await assertHolder(ctx, request, { holder, input });
         throw fail('NoSuchEntity', `The ${what} cannot be found.`);
       },
     },

@@ -11,7 +11,7 @@ import { element, token, writeXml, type Xml } from '../../protocol/formats/codec
 import type { iamOperations } from '../../protocol/operations/iam.ts';
 import { type accessPointOperations, describeOperation } from '../../protocol/operations/operations.ts';
 import {
-  type Given,
+  type Input,
   optional,
   type Parameter,
   readFields,
@@ -36,11 +36,11 @@ interface Action<F extends object, R> {
   /** The ARN that the caller must be allowed the action on, or that everybody may. */
   readonly resource:
     | 'anybody'
-    | ((ctx: Context, request: ActionRequest, given: Given<F>) => Awaitable<string>);
+    | ((ctx: Context, request: ActionRequest, input: Input<F>) => Awaitable<string>);
   /** The ARN that it has afterwards, where that changes: the caller must be allowed the action on this one too. */
-  readonly becomes?: (ctx: Context, request: ActionRequest, given: Given<F>) => Promise<string>;
+  readonly becomes?: (ctx: Context, request: ActionRequest, input: Input<F>) => Promise<string>;
   /** The parameters as condition keys. */
-  readonly facts?: (given: Given<F>, asking: Asking) => Awaitable<NamedFacts>;
+  readonly facts?: (input: Input<F>, asking: Asking) => Awaitable<NamedFacts>;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
   /** The status of a reply without a body, which only S3 Control has. */
@@ -48,7 +48,7 @@ interface Action<F extends object, R> {
   readonly run: (
     ctx: Context & Partial<Pick<Authorized, 'record'>>,
     request: ActionRequest,
-    given: Given<F>,
+    input: Input<F>,
   ) => Awaitable<R>;
 }
 
@@ -76,11 +76,11 @@ export function action<F extends object, R = void>(
     const { identity, requestId } = request;
     if (identity === undefined) throw fail('MissingAuthenticationToken');
     const known: ActionRequest = { ...request, identity };
-    const { Action, Version, ...given } = readFields({ ...common, ...fields }, request.parameters);
+    const { Action, Version, ...input } = readFields({ ...common, ...fields }, request.parameters);
     if (Version !== undefined && Version !== versions[service])
       throw fail('InvalidAction', `Could not find operation ${name} for version ${Version}.`);
     // The cast: what is left are the fields of `parameters`.
-    const asked = given as Given<F>;
+    const asked = input as Input<F>;
     if (service === 'iam') refuseBareSession(known);
     let about = '*';
     if (resource !== 'anybody') {

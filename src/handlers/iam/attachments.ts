@@ -43,9 +43,9 @@ function attachmentActions<W extends HolderWord>(word: W) {
   const facts = ({ PolicyArn }: { readonly PolicyArn: string }) => new Map([['iam:PolicyARN', PolicyArn]]);
   const change =
     (how: typeof attachPolicy) =>
-    (ctx: Context, request: ActionRequest, given: { readonly PolicyArn: string }): Promise<void> => {
-      const policy = policyNamed(request, given.PolicyArn);
-      return how(ctx, request.identity.owner, { holder: holderIn(rules, given), policy });
+    (ctx: Context, request: ActionRequest, input: { readonly PolicyArn: string }): Promise<void> => {
+      const policy = policyNamed(request, input.PolicyArn);
+      return how(ctx, request.identity.owner, { holder: holderIn(rules, input), policy });
     };
   return {
     attach: action(`Attach${word}Policy`, parameters, { resource, facts, run: change(attachPolicy) }),
@@ -57,14 +57,14 @@ function attachmentActions<W extends HolderWord>(word: W) {
       {
         resource,
         result: element({ AttachedPolicies: attachedPolicies, ...pageFields }),
-        async run(ctx, { identity: { owner } }, given) {
-          const found = await attachedTo(ctx, owner, holderIn(rules, given));
-          const shown = found.filter((policy) => policy.path.startsWith(given.PathPrefix ?? '/'));
-          const AttachedPolicies = shown.map((policy) => ({
+        async run(ctx, { identity: { owner } }, input) {
+          const found = await attachedTo(ctx, owner, holderIn(rules, input));
+          const visible = found.filter((policy) => policy.path.startsWith(input.PathPrefix ?? '/'));
+          const AttachedPolicies = visible.map((policy) => ({
             PolicyName: policy.name,
             PolicyArn: policyArn(accountOfPolicy(owner, policy), policy),
           }));
-          const { items, end } = pageIn(AttachedPolicies, given, ({ PolicyName, PolicyArn }) =>
+          const { items, end } = pageIn(AttachedPolicies, input, ({ PolicyName, PolicyArn }) =>
             [PolicyName, PolicyArn].join(' '),
           );
           return { AttachedPolicies: items, ...end };
@@ -111,26 +111,26 @@ export const ListEntitiesForPolicy = action(
       PolicyRoles: describeEntities('Role'),
       ...pageFields,
     }),
-    async run(ctx, request, given) {
+    async run(ctx, request, input) {
       const { owner } = request.identity;
-      const { id } = await getPolicy(ctx, owner, policyNamed(request, given.PolicyArn));
-      const { EntityFilter: filter, PolicyUsageFilter: use } = given;
+      const { id } = await getPolicy(ctx, owner, policyNamed(request, input.PolicyArn));
+      const { EntityFilter: filter, PolicyUsageFilter: use } = input;
       const isHolder = filter === 'User' || filter === 'Group' || filter === 'Role';
       const { items, next } = await pageEntities(ctx, owner, {
-        ...pageFrom(given),
+        ...pageFrom(input),
         policyId: id,
         kind: isHolder ? holders[filter].kind : undefined,
         as: use === undefined ? undefined : uses[use],
-        pathPrefix: given.PathPrefix ?? '/',
+        pathPrefix: input.PathPrefix ?? '/',
       });
-      const shown = (word: HolderWord) =>
+      const visible = (word: HolderWord) =>
         items
           .filter(({ kind }) => kind === holders[word].kind)
           .map((each) => ({ [`${word}Name`]: each.name, [`${word}Id`]: each.id }));
       return {
-        PolicyGroups: shown('Group'),
-        PolicyUsers: shown('User'),
-        PolicyRoles: shown('Role'),
+        PolicyGroups: visible('Group'),
+        PolicyUsers: visible('User'),
+        PolicyRoles: visible('Role'),
         ...pageEnd(next),
       };
     },
@@ -149,17 +149,17 @@ function boundaryActions<W extends 'User' | 'Role'>(word: W) {
       { ...named, PermissionsBoundary: policyArnField },
       {
         resource,
-        run: (ctx, request, given: { readonly PermissionsBoundary: string }) =>
+        run: (ctx, request, input: { readonly PermissionsBoundary: string }) =>
           changeBoundary(ctx, request.identity.owner, {
-            holder: holderIn(rules, given),
-            policy: policyNamed(request, given.PermissionsBoundary),
+            holder: holderIn(rules, input),
+            policy: policyNamed(request, input.PermissionsBoundary),
           }),
       },
     ),
     remove: action(`Delete${word}PermissionsBoundary`, named, {
       resource,
-      run: (ctx, { identity }, given) =>
-        changeBoundary(ctx, identity.owner, { holder: holderIn(rules, given), policy: undefined }),
+      run: (ctx, { identity }, input) =>
+        changeBoundary(ctx, identity.owner, { holder: holderIn(rules, input), policy: undefined }),
     }),
   };
 }
@@ -183,18 +183,18 @@ function inlineActions<W extends HolderWord>(word: W) {
       { ...named, PolicyDocument: policyDocument },
       {
         resource,
-        run(ctx, { identity }, given) {
-          parsePolicy(given.PolicyDocument, { kind: 'identity', sizeMax: anySize });
-          const inline = { holder: holderIn(rules, given), policy: given.PolicyName };
-          return putInlinePolicy(ctx, identity.owner, { ...inline, text: given.PolicyDocument });
+        run(ctx, { identity }, input) {
+          parsePolicy(input.PolicyDocument, { kind: 'identity', sizeMax: anySize });
+          const inline = { holder: holderIn(rules, input), policy: input.PolicyName };
+          return putInlinePolicy(ctx, identity.owner, { ...inline, text: input.PolicyDocument });
         },
       },
     ),
     get: action(`Get${word}Policy`, named, {
       resource,
       result: element({ [field]: token, PolicyName: token, PolicyDocument: text }),
-      async run(ctx, { identity }, given) {
-        const inline = { holder: holderIn(rules, given), policy: given.PolicyName };
+      async run(ctx, { identity }, input) {
+        const inline = { holder: holderIn(rules, input), policy: input.PolicyName };
         const document = await getInlinePolicy(ctx, identity.owner, inline);
         const { name } = inline.holder;
         return { [field]: name, PolicyName: inline.policy, PolicyDocument: encodeDocument(document) };
@@ -202,10 +202,10 @@ function inlineActions<W extends HolderWord>(word: W) {
     }),
     remove: action(`Delete${word}Policy`, named, {
       resource,
-      run: (ctx, { identity }, given) =>
+      run: (ctx, { identity }, input) =>
         deleteInlinePolicy(ctx, identity.owner, {
-          holder: holderIn(rules, given),
-          policy: given.PolicyName,
+          holder: holderIn(rules, input),
+          policy: input.PolicyName,
         }),
     }),
     list: action(
@@ -214,8 +214,8 @@ function inlineActions<W extends HolderWord>(word: W) {
       {
         resource,
         result: element({ PolicyNames: policyNames, ...pageFields }),
-        async run(ctx, { identity }, given) {
-          const asked = { holder: holderIn(rules, given), ...pageFrom(given) };
+        async run(ctx, { identity }, input) {
+          const asked = { holder: holderIn(rules, input), ...pageFrom(input) };
           const { items, next } = await listInlinePolicies(ctx, identity.owner, asked);
           return { PolicyNames: items, ...pageEnd(next) };
         },

@@ -5,10 +5,10 @@ import type { IamTag, PolicyRecord, UserRecord } from '../../metadata/iam.ts';
 import { policyArn, userArn } from '../../protocol/arns.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 
-export type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
-export const toIamTags = (given: GivenTags): readonly IamTag[] =>
-  given.map(({ Key, Value }) => [Key, Value] as const);
-export const describeTags = (present: readonly IamTag[]): GivenTags =>
+export type InputTags = readonly { readonly Key: string; readonly Value: string }[];
+export const toIamTags = (input: InputTags): readonly IamTag[] =>
+  input.map(({ Key, Value }) => [Key, Value] as const);
+export const describeTags = (present: readonly IamTag[]): InputTags =>
   present.map(([Key, Value]) => ({ Key, Value }));
 /** The field of an entity that has some. */
 export const tagField = (present: readonly IamTag[]) =>
@@ -19,10 +19,10 @@ export const encodeDocument = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 
 /** The condition values of the tags in a request. */
-export const tagFacts = (given: GivenTags) =>
+export const tagFacts = (input: InputTags) =>
   new Map<string, string | readonly string[]>([
-    ['aws:TagKeys', given.map(({ Key }) => Key)],
-    ...given.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
+    ['aws:TagKeys', input.map(({ Key }) => Key)],
+    ...input.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
   ]);
 
 /** The condition keys for the tags of the resource; IAM has its own beside the global one (public API). */

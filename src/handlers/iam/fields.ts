@@ -78,9 +78,9 @@ interface AskedPage {
 }
 
 /** The start and length of a page. */
-export const pageFrom = (given: AskedPage) => ({
-  after: readToken(given.Marker)?.after,
-  max: given.MaxItems ?? pageItems,
+export const pageFrom = (input: AskedPage) => ({
+  after: readToken(input.Marker)?.after,
+  max: input.MaxItems ?? pageItems,
 });
 
 /** The fields of a reply that say whether there are more pages. */
@@ -91,22 +91,22 @@ export const pageEnd = (next: string | undefined) =>
  * One page of a short list that is in memory as a whole.
  * @param keyOf a unique key, whose order is that of the pages
  */
-export function pageIn<T>(all: readonly T[], given: AskedPage, keyOf: (item: T) => string) {
-  const { after, max } = pageFrom(given);
+export function pageIn<T>(all: readonly T[], input: AskedPage, keyOf: (item: T) => string) {
+  const { after, max } = pageFrom(input);
   const left = all
     .map((item) => ({ item, key: keyOf(item) }))
     .filter(({ key }) => after === undefined || key > after)
     .sort((a, b) => (a.key < b.key ? -1 : 1));
-  const shown = left.slice(0, max);
+  const visible = left.slice(0, max);
   return {
-    items: shown.map(({ item }) => item),
-    end: pageEnd(left.length > max ? shown.at(-1)?.key : undefined),
+    items: visible.map(({ item }) => item),
+    end: pageEnd(left.length > max ? visible.at(-1)?.key : undefined),
   };
 }
 
 /** The user that an action is about: the named one, or the caller. @throws ValidationError for a caller that is no user */
-export function userOrCaller({ identity }: ActionRequest, given: string | undefined): string {
-  const found = given ?? callerOf(identity).username;
+export function userOrCaller({ identity }: ActionRequest, input: string | undefined): string {
+  const found = input ?? callerOf(identity).username;
   if (found === undefined)
     throw fail('ValidationError', 'Must specify userName when calling with non-User credentials.');
   return found;

@@ -72,9 +72,9 @@ export const GetGroup = action(
       Users: many(user, { name: 'member', max: membersMax }),
       ...pageFields,
     }),
-    async run(ctx, { identity: { owner } }, given) {
-      const found = await getNamed(ctx, owner, { kind, name: given.GroupName });
-      const { items, next } = await pageMembers(ctx, owner, { group: found, ...pageFrom(given) });
+    async run(ctx, { identity: { owner } }, input) {
+      const found = await getNamed(ctx, owner, { kind, name: input.GroupName });
+      const { items, next } = await pageMembers(ctx, owner, { group: found, ...pageFrom(input) });
       const Users = items.map((each) => describeUser(owner, each));
       return { Group: describeGroup(owner, found), Users, ...pageEnd(next) };
     },
@@ -87,8 +87,8 @@ export const ListGroups = action(
   {
     resource: () => '*',
     result: element({ Groups: groups, ...pageFields }),
-    async run(ctx, { identity: { owner } }, given) {
-      const asked = { kind, ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
+    async run(ctx, { identity: { owner } }, input) {
+      const asked = { kind, ...pageFrom(input), pathPrefix: input.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
       return { Groups: items.map((each) => describeGroup(owner, each)), ...pageEnd(next) };
     },
@@ -102,8 +102,8 @@ export const ListGroupsForUser = action(
   {
     resource: userResource,
     result: element({ Groups: groups, ...pageFields }),
-    async run(ctx, { identity: { owner } }, given) {
-      const { items, end } = pageIn(await pageGroups(ctx, owner, given.UserName), given, ({ name }) => name);
+    async run(ctx, { identity: { owner } }, input) {
+      const { items, end } = pageIn(await pageGroups(ctx, owner, input.UserName), input, ({ name }) => name);
       return { Groups: items.map((each) => describeGroup(owner, each)), ...end };
     },
   },

@@ -71,14 +71,14 @@ export const CreatePolicy = action(
       policyArn(identity.owner, { name: PolicyName, path: Path }),
     facts: ({ Tags }) => tagFacts(Tags),
     result: element({ Policy: policy }),
-    async run(ctx, { identity: { owner } }, given) {
-      parsePolicy(given.PolicyDocument, { kind: 'identity', sizeMax: anySize });
+    async run(ctx, { identity: { owner } }, input) {
+      parsePolicy(input.PolicyDocument, { kind: 'identity', sizeMax: anySize });
       const made = await createPolicy(ctx, owner, {
-        name: given.PolicyName,
-        path: given.Path ?? '/',
-        description: given.Description ?? '',
-        tags: toIamTags(given.Tags),
-        text: given.PolicyDocument,
+        name: input.PolicyName,
+        path: input.Path ?? '/',
+        description: input.Description ?? '',
+        tags: toIamTags(input.Tags),
+        text: input.PolicyDocument,
       });
       return { Policy: { ...describePolicy(owner, made), ...tagField(made.tags) } };
     },
@@ -157,9 +157,9 @@ export const ListPolicyVersions = action(
   {
     resource: byArn,
     result: element({ Versions: many(policyVersion, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, request, given) {
-      const found = await getPolicy(ctx, request.identity.owner, policyNamed(request, given.PolicyArn));
-      const { items, end } = pageIn(found.versions, given, ({ number }) =>
+    async run(ctx, request, input) {
+      const found = await getPolicy(ctx, request.identity.owner, policyNamed(request, input.PolicyArn));
+      const { items, end } = pageIn(found.versions, input, ({ number }) =>
         String(Number.MAX_SAFE_INTEGER - number),
       );
       return { Versions: items.map((version) => describeVersion(found, version)), ...end };
@@ -177,8 +177,8 @@ export const SetDefaultPolicyVersion = action(
   { PolicyArn: policyArnField, VersionId: versionId },
   {
     resource: byArn,
-    run: (ctx, request, given) =>
-      setDefaultVersion(ctx, request.identity.owner, versionNamed(request, given)),
+    run: (ctx, request, input) =>
+      setDefaultVersion(ctx, request.identity.owner, versionNamed(request, input)),
   },
 );
 
@@ -187,7 +187,7 @@ export const DeletePolicyVersion = action(
   { PolicyArn: policyArnField, VersionId: versionId },
   {
     resource: byArn,
-    run: (ctx, request, given) => deleteVersion(ctx, request.identity.owner, versionNamed(request, given)),
+    run: (ctx, request, input) => deleteVersion(ctx, request.identity.owner, versionNamed(request, input)),
   },
 );
 
@@ -248,10 +248,10 @@ export const ListPolicies = action(
   {
     resource: () => '*',
     result: element({ Policies: many(policy, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, { identity: { owner } }, given) {
-      const { Scope = 'All', OnlyAttached = false, PathPrefix = '/', PolicyUsageFilter: use } = given;
+    async run(ctx, { identity: { owner } }, input) {
+      const { Scope = 'All', OnlyAttached = false, PathPrefix = '/', PolicyUsageFilter: use } = input;
       const { items, next } = await list(ctx, owner, {
-        ...pageFrom(given),
+        ...pageFrom(input),
         scope: Scope,
         pathPrefix: PathPrefix,
         keep: ({ attachments, boundaries }) =>

@@ -57,11 +57,11 @@ const deviceResource = (_ctx: unknown, _call: unknown, { SerialNumber }: { reado
 const holderResource = async (
   ctx: Context,
   request: ActionRequest,
-  given: { readonly UserName: string | undefined },
+  input: { readonly UserName: string | undefined },
 ): Promise<string> =>
-  given.UserName === undefined && request.identity.root
+  input.UserName === undefined && request.identity.root
     ? rootArn(request.identity.owner)
-    : userResource(ctx, request, given);
+    : userResource(ctx, request, input);
 
 /** The root of an account names itself by the account's id, or as `root` where no user is called so. */
 async function findHolder(ctx: Context, { identity }: ActionRequest, name: string): Promise<DeviceHolder> {
@@ -121,11 +121,11 @@ function codesAction(name: 'EnableMFADevice' | 'ResyncMFADevice', run: typeof en
     },
     {
       resource: userResource,
-      async run(ctx, request, given) {
+      async run(ctx, request, input) {
         await run(ctx, request.identity.owner, {
-          device: deviceNamed(request, given.SerialNumber),
-          holder: await findHolder(ctx, request, given.UserName),
-          codes: [given.AuthenticationCode1, given.AuthenticationCode2],
+          device: deviceNamed(request, input.SerialNumber),
+          holder: await findHolder(ctx, request, input.UserName),
+          codes: [input.AuthenticationCode1, input.AuthenticationCode2],
         });
       },
     },
@@ -140,11 +140,11 @@ export const DeactivateMFADevice = action(
   { UserName: optional(holderName), SerialNumber: serialNumber },
   {
     resource: holderResource,
-    async run(ctx, request, given) {
+    async run(ctx, request, input) {
       const { owner, root } = request.identity;
-      const name = given.UserName === undefined && root ? owner : userOrCaller(request, given.UserName);
+      const name = input.UserName === undefined && root ? owner : userOrCaller(request, input.UserName);
       await deactivateDevice(ctx, request.identity.owner, {
-        device: deviceNamed(request, given.SerialNumber),
+        device: deviceNamed(request, input.SerialNumber),
         holder: await findHolder(ctx, request, name),
       });
     },
@@ -168,12 +168,12 @@ export const ListMFADevices = action(
   {
     resource: holderResource,
     result: element({ MFADevices: many(mfaDevice, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, request, given) {
+    async run(ctx, request, input) {
       const { owner, root } = request.identity;
-      const isRoot = given.UserName === undefined && root;
-      const user = isRoot ? undefined : await userNamed(ctx, request, given.UserName);
+      const isRoot = input.UserName === undefined && root;
+      const user = isRoot ? undefined : await userNamed(ctx, request, input.UserName);
       const { items, next } = await listDevices(ctx, owner, {
-        ...pageFrom(given),
+        ...pageFrom(input),
         keep: (device) => device.user === (user?.id ?? ''),
       });
       const MFADevices = items.map((device) => ({
@@ -186,8 +186,8 @@ export const ListMFADevices = action(
   },
 );
 
-const userNamed = (ctx: Context, request: ActionRequest, given: string | undefined) =>
-  getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, given) });
+const userNamed = (ctx: Context, request: ActionRequest, input: string | undefined) =>
+  getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, input) });
 
 export const ListVirtualMFADevices = action(
   'ListVirtualMFADevices',
@@ -198,10 +198,10 @@ export const ListVirtualMFADevices = action(
       VirtualMFADevices: many(virtualDevice, { name: 'member', max: membersMax }),
       ...pageFields,
     }),
-    async run(ctx, { identity: { owner } }, given) {
-      const { AssignmentStatus: status = 'Any' } = given;
+    async run(ctx, { identity: { owner } }, input) {
+      const { AssignmentStatus: status = 'Any' } = input;
       const { items, next } = await listDevices(ctx, owner, {
-        ...pageFrom(given),
+        ...pageFrom(input),
         keep: ({ user }) => status === 'Any' || (status === 'Assigned') === (user !== undefined),
       });
       const VirtualMFADevices = await Promise.all(items.map((device) => describeDevice(ctx, owner, device)));

@@ -102,13 +102,13 @@ export const holders: { readonly [W in HolderWord]: HolderRules<W> } = {
 /** Reads the parameter that names the holder. */
 export const holderIn = <W extends HolderWord>(
   { kind, field }: HolderRules<W>,
-  given: object,
+  input: object,
 ): Named<KindOf<W>> => ({
   kind,
-  name: String((given as Readonly<Record<string, unknown>>)[field]),
+  name: String((input as Readonly<Record<string, unknown>>)[field]),
 });
 
 export const buildResource =
   <W extends HolderWord>(rules: HolderRules<W>) =>
-  (ctx: Context, request: ActionRequest, given: object): Promise<string> =>
-    holderResource(ctx, request, holderIn(rules, given));
+  (ctx: Context, request: ActionRequest, input: object): Promise<string> =>
+    holderResource(ctx, request, holderIn(rules, input));

@@ -70,19 +70,19 @@ export const CreateRole = action(
       roleArn(identity.owner, { name: RoleName, path: Path }),
     facts: ({ Tags }) => tagFacts(Tags),
     result: element({ Role: role }),
-    async run(ctx, request, given) {
+    async run(ctx, request, input) {
       const { owner } = request.identity;
-      const trust = parsePolicy(given.AssumeRolePolicyDocument, { kind: 'trust' });
+      const trust = parsePolicy(input.AssumeRolePolicyDocument, { kind: 'trust' });
       await refuseBarePrincipals(ctx, owner, trust);
-      const { PermissionsBoundary: boundary } = given;
+      const { PermissionsBoundary: boundary } = input;
       const made = await createRole(ctx, owner, {
-        name: given.RoleName,
-        path: given.Path ?? '/',
-        description: given.Description ?? '',
-        sessionSecondsMax: given.MaxSessionDuration ?? sessionSecondsDefault,
-        tags: toIamTags(given.Tags),
+        name: input.RoleName,
+        path: input.Path ?? '/',
+        description: input.Description ?? '',
+        sessionSecondsMax: input.MaxSessionDuration ?? sessionSecondsDefault,
+        tags: toIamTags(input.Tags),
         boundary: boundary === undefined ? undefined : policyNamed(request, boundary),
-        trust: given.AssumeRolePolicyDocument,
+        trust: input.AssumeRolePolicyDocument,
       });
       return { Role: await whole(ctx, owner, made) };
     },
@@ -107,8 +107,8 @@ export const ListRoles = action(
   {
     resource: () => '*',
     result: element({ Roles: many(role, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, { identity: { owner } }, given) {
-      const asked = { kind, ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
+    async run(ctx, { identity: { owner } }, input) {
+      const asked = { kind, ...pageFrom(input), pathPrefix: input.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
       const Roles = await Promise.all(items.map((each) => describeRole(ctx, owner, each)));
       return { Roles, ...pageEnd(next) };

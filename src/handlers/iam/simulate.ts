@@ -9,7 +9,7 @@ import { findNamed } from '../../domain/iam/entities.ts';
 import type { Holder, RoleRecord, UserRecord } from '../../metadata/iam.ts';
 import { parseArn, rootArn } from '../../protocol/arns.ts';
 import { bool, element, many, optional as optionalElement, token } from '../../protocol/formats/codec.ts';
-import { type Given, list, oneOf, optional, structure, text } from '../../protocol/operations/parameters.ts';
+import { type Input, list, oneOf, optional, structure, text } from '../../protocol/operations/parameters.ts';
 import { pageFields } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import { type ActionRequest, page, pageEnd, pageFrom, policyDocument } from './fields.ts';
@@ -43,7 +43,7 @@ const common = {
   ContextEntries: list(contextEntry, { max: 100 }),
   PermissionsBoundaryPolicyInputList: list(policyDocument, { max: 1 }),
 };
-type Common = Given<typeof common>;
+type Common = Input<typeof common>;
 
 const evaluation = element({
   EvalActionName: token,
@@ -85,27 +85,27 @@ interface Asked {
 function evaluateAll(
   { clock }: Pick<Context, 'clock'>,
   { identity: { owner } }: ActionRequest,
-  { given, asked }: { readonly given: Common; readonly asked: Asked },
+  { input, asked }: { readonly input: Common; readonly asked: Asked },
 ) {
-  const resources = given.ResourceArns.length === 0 ? ['*'] : given.ResourceArns;
-  if (given.ActionNames.length * resources.length > pairsMax)
+  const resources = input.ResourceArns.length === 0 ? ['*'] : input.ResourceArns;
+  if (input.ActionNames.length * resources.length > pairsMax)
     throw fail('InvalidInput', `At most ${pairsMax} pairs of an action and a resource are simulated.`);
   const resourcePolicy =
-    given.ResourcePolicy === undefined
+    input.ResourcePolicy === undefined
       ? undefined
-      : { name: 'ResourcePolicy', document: parsePolicy(given.ResourcePolicy, { kind: 'bucket' }) };
-  const limit = given.PermissionsBoundaryPolicyInputList;
+      : { name: 'ResourcePolicy', document: parsePolicy(input.ResourcePolicy, { kind: 'bucket' }) };
+  const limit = input.PermissionsBoundaryPolicyInputList;
   const simulation: Simulation = {
     ...asked,
     boundary: limit.length === 0 ? asked.boundary : policiesIn(limit, 'PermissionsBoundaryPolicyInputList'),
     resourcePolicy,
-    owner: accountIn(given.ResourceOwner) ?? owner,
-    facts: factsIn(given.ContextEntries),
+    owner: accountIn(input.ResourceOwner) ?? owner,
+    facts: factsIn(input.ContextEntries),
   };
-  const pairs = given.ActionNames.flatMap((each) => resources.map((on) => ({ action: each, resource: on })));
-  const { after, max } = pageFrom(given);
+  const pairs = input.ActionNames.flatMap((each) => resources.map((on) => ({ action: each, resource: on })));
+  const { after, max } = pageFrom(input);
   const from = Number.isInteger(Number(after)) ? Number(after) : 0;
-  const to = given.MaxItems === undefined ? pairs.length : from + max;
+  const to = input.MaxItems === undefined ? pairs.length : from + max;
   const EvaluationResults: ReturnType<typeof formatResult>[] = [];
   const began = clock.elapsed();
   for (const pair of pairs.slice(from, to)) {
@@ -116,8 +116,8 @@ function evaluateAll(
   return { EvaluationResults, ...pageEnd(end < pairs.length ? String(end) : undefined) };
 }
 
-const accountIn = (given: string | undefined): string | undefined =>
-  given === undefined ? undefined : (/^arn:aws:iam::([^:]+):/.exec(given)?.[1] ?? given);
+const accountIn = (input: string | undefined): string | undefined =>
+  input === undefined ? undefined : (/^arn:aws:iam::([^:]+):/.exec(input)?.[1] ?? input);
 
 function formatResult(simulation: Simulation, pair: { readonly action: string; readonly resource: string }) {
   const { decision, matched, missing, isWithinBoundary } = simulate(simulation, pair);
@@ -134,13 +134,13 @@ function formatResult(simulation: Simulation, pair: { readonly action: string; r
 }
 
 /** The principal of simulated requests, where it is not of the account. */
-function supposed({ identity: { owner } }: ActionRequest, given: string | undefined): Principal {
-  const parsed = given === undefined ? undefined : parseArn(given);
-  if (given === rootArn(owner)) return { kind: 'root', account: owner, arn: given, userid: owner };
-  if (given !== undefined && parsed?.kind !== 'user')
-    throw fail('InvalidInput', `${given} is not the ARN of a user.`);
+function supposed({ identity: { owner } }: ActionRequest, input: string | undefined): Principal {
+  const parsed = input === undefined ? undefined : parseArn(input);
+  if (input === rootArn(owner)) return { kind: 'root', account: owner, arn: input, userid: owner };
+  if (input !== undefined && parsed?.kind !== 'user')
+    throw fail('InvalidInput', `${input} is not the ARN of a user.`);
   const { account = owner, name = 'anybody' } = parsed ?? {};
-  return { kind: 'user', account, arn: given ?? '', userid: name, username: name };
+  return { kind: 'user', account, arn: input ?? '', userid: name, username: name };
 }
 
 export const SimulateCustomPolicy = action(
@@ -149,10 +149,10 @@ export const SimulateCustomPolicy = action(
   {
     resource: () => '*',
     result,
-    run: (ctx, request, given) => {
-      const principal = supposed(request, given.CallerArn);
-      const identity = policiesIn(given.PolicyInputList, 'PolicyInputList');
-      return evaluateAll(ctx, request, { given, asked: { principal, identity, boundary: undefined } });
+    run: (ctx, request, input) => {
+      const principal = supposed(request, input.CallerArn);
+      const identity = policiesIn(input.PolicyInputList, 'PolicyInputList');
+      return evaluateAll(ctx, request, { input, asked: { principal, identity, boundary: undefined } });
     },
   },
 );
@@ -163,15 +163,15 @@ export const SimulatePrincipalPolicy = action(
   {
     resource: (_ctx, _call, { PolicySourceArn }) => PolicySourceArn,
     result,
-    async run(ctx, request, given) {
-      const source = await readSource(ctx, request, given.PolicySourceArn);
-      const more = policiesIn(given.PolicyInputList, 'PolicyInputList');
+    async run(ctx, request, input) {
+      const source = await readSource(ctx, request, input.PolicySourceArn);
+      const more = policiesIn(input.PolicyInputList, 'PolicyInputList');
       const asked = {
         ...source,
-        principal: given.CallerArn === undefined ? source.principal : supposed(request, given.CallerArn),
+        principal: input.CallerArn === undefined ? source.principal : supposed(request, input.CallerArn),
         identity: [...source.identity, ...more],
       };
-      return evaluateAll(ctx, request, { given, asked });
+      return evaluateAll(ctx, request, { input, asked });
     },
   },
 );
@@ -182,22 +182,22 @@ const isTagged = (holder: Holder): holder is UserRecord | RoleRecord => 'tags' i
 async function readSource(
   ctx: Context,
   { identity: { owner } }: ActionRequest,
-  given: string,
+  input: string,
 ): Promise<Asked> {
-  const parsed = parseArn(given);
+  const parsed = parseArn(input);
   const kind = parsed?.kind;
   const isHolder = kind === 'user' || kind === 'group' || kind === 'role';
-  if (parsed === undefined || !isHolder) throw fail('InvalidInput', `${given} is no user, group or role.`);
+  if (parsed === undefined || !isHolder) throw fail('InvalidInput', `${input} is no user, group or role.`);
   const holder =
     parsed.account === owner ? await findNamed(ctx, owner, { kind, name: parsed.name }) : undefined;
   if (holder === undefined || holder.path !== parsed.path)
-    throw fail('NoSuchEntity', `The ${kind} ${given} cannot be found.`);
+    throw fail('NoSuchEntity', `The ${kind} ${input} cannot be found.`);
   const { identity, boundary } = await policiesOfHolder(ctx, owner, holder.id);
   const tags = new Map(isTagged(holder) ? holder.tags : []);
   const { id, name } = holder;
   const principal: Principal =
     kind === 'role'
-      ? { kind: 'session', account: owner, arn: given, userid: id, tags }
-      : { kind: 'user', account: owner, arn: given, userid: id, username: name, tags };
+      ? { kind: 'session', account: owner, arn: input, userid: id, tags }
+      : { kind: 'user', account: owner, arn: input, userid: id, username: name, tags };
   return { principal, identity, boundary };
 }

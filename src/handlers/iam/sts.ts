@@ -38,12 +38,12 @@ const codeParameters = { SerialNumber: optional(serialNumber), TokenCode: option
  * The time of a valid code (now), or undefined without a code.
  * @throws AccessDenied for an invalid code
  */
-async function shownAt(
+async function issuedAt(
   ctx: Context,
   { identity }: ActionRequest,
-  given: { readonly SerialNumber: string | undefined; readonly TokenCode: string | undefined },
+  input: { readonly SerialNumber: string | undefined; readonly TokenCode: string | undefined },
 ): Promise<number | undefined> {
-  const { SerialNumber: serial, TokenCode: code } = given;
+  const { SerialNumber: serial, TokenCode: code } = input;
   if (serial === undefined && code === undefined) return undefined;
   if (serial === undefined || code === undefined)
     throw fail('ValidationError', 'SerialNumber and TokenCode come together.');
@@ -86,10 +86,10 @@ export const GetSessionToken = action(
         ? Math.min(DurationSeconds ?? rootSecondsMax, rootSecondsMax)
         : (DurationSeconds ?? userSecondsDefault);
       const of = iam === undefined ? { configured: accessKey } : { user: iam.id };
-      const mfaAt = await shownAt(ctx, request, code);
+      const mfaAt = await issuedAt(ctx, request, code);
       const asked = { account: owner, of, seconds, ...(mfaAt === undefined ? {} : { mfaAt }) };
-      const { shown } = await issueSession(ctx, asked);
-      return { Credentials: shown };
+      const { issued: issuedSession } = await issueSession(ctx, asked);
+      return { Credentials: issuedSession };
     },
   },
 );
@@ -167,29 +167,29 @@ export const AssumeRole = action('AssumeRole', parameters, {
   // No resource is checked here, because the role's trust policy decides.
   resource: 'anybody',
   result: assumeRoleResult,
-  async run(ctx, request, given) {
-    request.record?.about(given.RoleArn);
+  async run(ctx, request, input) {
+    request.record?.about(input.RoleArn);
     const passed = request.identity.session?.passedOn ?? [];
-    const brought = mergeTags([], toIamTags(given.Tags));
+    const brought = mergeTags([], toIamTags(input.Tags));
     refuseChange(passed, brought);
     const sessionTags = [...passed, ...brought];
-    const mfaAt = await shownAt(ctx, request, given);
+    const mfaAt = await issuedAt(ctx, request, input);
     const named = new Map<string, string | readonly string[]>([
       ...(mfaAt === undefined ? [] : codeFacts),
       ...tagFacts(sessionTags.map(([Key, Value]) => ({ Key, Value }))),
-      ['sts:RoleSessionName', given.RoleSessionName] as const,
-      ['sts:TransitiveTagKeys', given.TransitiveTagKeys] as const,
-      ...(given.ExternalId === undefined ? [] : [['sts:ExternalId', given.ExternalId] as const]),
+      ['sts:RoleSessionName', input.RoleSessionName] as const,
+      ['sts:TransitiveTagKeys', input.TransitiveTagKeys] as const,
+      ...(input.ExternalId === undefined ? [] : [['sts:ExternalId', input.ExternalId] as const]),
     ]);
-    const hasTags = given.Tags.length > 0;
-    const { account, role } = await assumable(ctx, request, { arn: given.RoleArn, named, hasTags });
-    const seconds = chooseDuration(request, role, given.DurationSeconds);
-    const limits = await readLimits(ctx, account, given);
-    const kept = new Set([...given.TransitiveTagKeys, ...passed.map(([key]) => key)]);
-    const passedOn = sessionTags.filter(([key]) => kept.has(key));
-    const { claims, shown } = await issueSession(ctx, {
+    const hasTags = input.Tags.length > 0;
+    const { account, role } = await assumable(ctx, request, { arn: input.RoleArn, named, hasTags });
+    const seconds = chooseDuration(request, role, input.DurationSeconds);
+    const limits = await readLimits(ctx, account, input);
+    const retained = new Set([...input.TransitiveTagKeys, ...passed.map(([key]) => key)]);
+    const passedOn = sessionTags.filter(([key]) => retained.has(key));
+    const { claims, issued: issuedSession } = await issueSession(ctx, {
       account,
-      of: { role: role.id, name: given.RoleSessionName },
+      of: { role: role.id, name: input.RoleSessionName },
       seconds,
       ...limits,
       ...(mfaAt === undefined ? {} : { mfaAt }),
@@ -197,10 +197,10 @@ export const AssumeRole = action('AssumeRole', parameters, {
       ...(passedOn.length === 0 ? {} : { passedOn }),
       ...assumedBy(request),
     });
-    const Arn = sessionArn(account, { role: role.name, name: given.RoleSessionName });
+    const Arn = sessionArn(account, { role: role.name, name: input.RoleSessionName });
     return {
-      AssumedRoleUser: { AssumedRoleId: `${role.id}:${given.RoleSessionName}`, Arn },
-      Credentials: shown,
+      AssumedRoleUser: { AssumedRoleId: `${role.id}:${input.RoleSessionName}`, Arn },
+      Credentials: issuedSession,
       ...(Object.keys(limits).length === 0 && sessionTags.length === 0
         ? {}
         : { PackedPolicySize: packedPercent(claims) }),
@@ -261,9 +261,9 @@ function chooseDuration({ identity }: ActionRequest, role: RoleRecord, asked: nu
 async function readLimits(
   ctx: Context,
   account: string,
-  given: { readonly Policy: string | undefined; readonly PolicyArns: readonly { readonly arn: string }[] },
+  input: { readonly Policy: string | undefined; readonly PolicyArns: readonly { readonly arn: string }[] },
 ) {
-  const { Policy: inline, PolicyArns } = given;
+  const { Policy: inline, PolicyArns } = input;
   if (inline !== undefined) parsePolicy(inline, { kind: 'session' });
   const request = { identity: { owner: account } };
   const managed = await Promise.all(

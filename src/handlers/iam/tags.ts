@@ -10,7 +10,7 @@ import { element } from '../../protocol/formats/codec.ts';
 import type { Parameter } from '../../protocol/operations/parameters.ts';
 import { pageFields, tagList } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
-import { describeTags, type GivenTags, tagFacts, toIamTags } from './descriptions.ts';
+import { describeTags, type InputTags, tagFacts, toIamTags } from './descriptions.ts';
 import { type ActionRequest, page, pageIn, policyArnField, someTags, tagKeys } from './fields.ts';
 import { holderResource, holders, policyNamed } from './resources.ts';
 
@@ -65,20 +65,20 @@ const tagged: Readonly<Record<TaggedWord, Tagged>> = {
 function tagActions<W extends TaggedWord>(word: W) {
   const { field, name, find, change, ...rules } = tagged[word];
   const named = { [field]: name };
-  const nameIn = (given: object): string => String((given as Readonly<Record<string, unknown>>)[field]);
-  const resource = (ctx: Context, request: ActionRequest, given: object) =>
-    rules.resource(ctx, request, nameIn(given));
+  const nameIn = (input: object): string => String((input as Readonly<Record<string, unknown>>)[field]);
+  const resource = (ctx: Context, request: ActionRequest, input: object) =>
+    rules.resource(ctx, request, nameIn(input));
   return {
     tag: action(
       `Tag${word}`,
       { ...named, Tags: someTags },
       {
         resource,
-        facts: ({ Tags }: { readonly Tags: GivenTags }) => tagFacts(Tags),
-        run: (ctx, request, given: { readonly Tags: GivenTags }) =>
+        facts: ({ Tags }: { readonly Tags: InputTags }) => tagFacts(Tags),
+        run: (ctx, request, input: { readonly Tags: InputTags }) =>
           change(ctx, request, {
-            name: nameIn(given),
-            tags: (present) => mergeTags(present, toIamTags(given.Tags)),
+            name: nameIn(input),
+            tags: (present) => mergeTags(present, toIamTags(input.Tags)),
           }),
       },
     ),
@@ -87,10 +87,10 @@ function tagActions<W extends TaggedWord>(word: W) {
       { ...named, TagKeys: tagKeys },
       {
         resource,
-        run: (ctx, request, given: { readonly TagKeys: readonly string[] }) =>
+        run: (ctx, request, input: { readonly TagKeys: readonly string[] }) =>
           change(ctx, request, {
-            name: nameIn(given),
-            tags: (present) => withoutTags(present, given.TagKeys),
+            name: nameIn(input),
+            tags: (present) => withoutTags(present, input.TagKeys),
           }),
       },
     ),
@@ -101,9 +101,9 @@ function tagActions<W extends TaggedWord>(word: W) {
       {
         resource,
         result: element({ Tags: tagList, ...pageFields }),
-        async run(ctx, request, given) {
-          const { tags } = await find(ctx, request, nameIn(given));
-          const { items, end } = pageIn(tags, given, ([key]) => key);
+        async run(ctx, request, input) {
+          const { tags } = await find(ctx, request, nameIn(input));
+          const { items, end } = pageIn(tags, input, ([key]) => key);
           return { Tags: describeTags(items), ...end };
         },
       },

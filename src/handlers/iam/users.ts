@@ -65,12 +65,12 @@ export const GetUser = action(
   'GetUser',
   { UserName: optional(userName) },
   {
-    resource: (ctx, request, given) =>
-      isSelf(request, given) ? callerOf(request.identity).arn : userResource(ctx, request, given),
+    resource: (ctx, request, input) =>
+      isSelf(request, input) ? callerOf(request.identity).arn : userResource(ctx, request, input),
     result: element({ User: user }),
-    async run(ctx, request, given) {
-      if (isSelf(request, given)) return { User: describeCaller(request) };
-      const found = await userNamed(ctx, request, given.UserName);
+    async run(ctx, request, input) {
+      if (isSelf(request, input)) return { User: describeCaller(request) };
+      const found = await userNamed(ctx, request, input.UserName);
       return { User: await whole(ctx, request.identity.owner, found) };
     },
   },
@@ -93,8 +93,8 @@ export const ListUsers = action(
   {
     resource: () => '*',
     result: element({ Users: many(user, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, { identity: { owner } }, given) {
-      const asked = { kind: 'user', ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
+    async run(ctx, { identity: { owner } }, input) {
+      const asked = { kind: 'user', ...pageFrom(input), pathPrefix: input.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
       // Lists leave tags and boundaries out, as the public API does.
       return { Users: items.map((each) => describeUser(owner, each)), ...pageEnd(next) };

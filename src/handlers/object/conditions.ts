@@ -66,7 +66,7 @@ export const sourceConditions = (request: Authorized): Conditions | undefined =>
 
 // The 304 of a conditional read, with the headers on validity and freshness that a 200 would have (RFC 9110 §15.4.5).
 
-const kept = new Set([
+const retained = new Set([
   'ETag',
   'Last-Modified',
   'Cache-Control',
@@ -78,7 +78,7 @@ const kept = new Set([
 export const notModified = (request: AuthorizedInBucket, row: ObjectRow): Reply =>
   emptyReply(
     304,
-    describeObject(request, row).filter(([name]) => kept.has(name)),
+    describeObject(request, row).filter(([name]) => retained.has(name)),
   );
 
 // The `Range` header (RFC 9110 §14): one range of bytes. An invalid header is ignored, as the RFC requires.

@@ -109,13 +109,13 @@ function directive(request: AuthorizedInBucket, name: string): Directive {
   });
 }
 
-function copiedHeaders(given: ObjectHeaders, source: ObjectHeaders, directives: Directives): ObjectHeaders {
-  const described = directives.metadata === 'REPLACE' ? given : source;
+function copiedHeaders(input: ObjectHeaders, source: ObjectHeaders, directives: Directives): ObjectHeaders {
+  const described = directives.metadata === 'REPLACE' ? input : source;
   // A redirect is never copied: it is the new object's own (public API).
-  const { 'website-redirect-location': _, ...kept } = described.system ?? {};
-  const redirect = given.system?.['website-redirect-location'];
-  const system = redirect === undefined ? kept : { ...kept, 'website-redirect-location': redirect };
-  const tags = directives.tagging === 'REPLACE' ? given.tags : source.tags;
+  const { 'website-redirect-location': _, ...retained } = described.system ?? {};
+  const redirect = input.system?.['website-redirect-location'];
+  const system = redirect === undefined ? retained : { ...retained, 'website-redirect-location': redirect };
+  const tags = directives.tagging === 'REPLACE' ? input.tags : source.tags;
   return defined({
     system: Object.keys(system).length > 0 ? system : undefined,
     user: described.user,

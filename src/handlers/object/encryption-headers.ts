@@ -57,12 +57,12 @@ export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncrypti
     );
   }
   if (asked === 'aws:kms') {
-    const given = {
+    const input = {
       keyId: readKeyId(request),
       context: readEncryptionContext(request),
       bucketKey: readBucketKey(request),
     };
-    return { by: 'provider', ...given };
+    return { by: 'provider', ...input };
   }
   if (ofProvider !== undefined)
     throw invalid(
@@ -78,28 +78,28 @@ export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncrypti
 }
 
 function readKeyId(request: Wired): string | undefined {
-  const given = header(request, keyId);
-  return given === undefined ? undefined : assertKeyId(given, keyId);
+  const input = header(request, keyId);
+  return input === undefined ? undefined : assertKeyId(input, keyId);
 }
 
 /** @throws InvalidArgument for what no key provider could know */
-export function assertKeyId(given: string, name: string): string {
-  if (/^[\x21-\x7e]{1,512}$/.test(given)) return given;
-  throw invalid(name, 'The key id is not 1 to 512 printable characters without spaces', given);
+export function assertKeyId(input: string, name: string): string {
+  if (/^[\x21-\x7e]{1,512}$/.test(input)) return input;
+  throw invalid(name, 'The key id is not 1 to 512 printable characters without spaces', input);
 }
 
 function readBucketKey(request: Wired): boolean | undefined {
-  const given = header(request, bucketKeyEnabled)?.toLowerCase();
-  if (given === undefined || given === 'true' || given === 'false')
-    return given === undefined ? undefined : given === 'true';
-  throw invalid(bucketKeyEnabled, `The value of ${bucketKeyEnabled} must be true or false`, given);
+  const input = header(request, bucketKeyEnabled)?.toLowerCase();
+  if (input === undefined || input === 'true' || input === 'false')
+    return input === undefined ? undefined : input === 'true';
+  throw invalid(bucketKeyEnabled, `The value of ${bucketKeyEnabled} must be true or false`, input);
 }
 
 /** Base64 of a JSON object of texts. */
 function readEncryptionContext(request: Wired): Readonly<Record<string, string>> | undefined {
-  const given = header(request, contextName);
-  if (given === undefined) return undefined;
-  const context = parseContext(given);
+  const input = header(request, contextName);
+  if (input === undefined) return undefined;
+  const context = parseContext(input);
   if (context === undefined)
     throw invalid(
       contextName,
@@ -110,9 +110,9 @@ function readEncryptionContext(request: Wired): Readonly<Record<string, string>>
   return context;
 }
 
-function parseContext(given: string): Readonly<Record<string, string>> | undefined {
+function parseContext(input: string): Readonly<Record<string, string>> | undefined {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(fromBase64(given));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(fromBase64(input));
     const parsed = readStrictJson(text, { refuse: (path, problem) => new Error(`${path} ${problem}`) });
     if (!(parsed instanceof Map)) return undefined;
     const entries = [...(parsed as JsonObject)];

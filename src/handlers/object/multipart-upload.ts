@@ -132,11 +132,11 @@ const names = [
 
 /** Undefined where the request names none. */
 function begunAs({ own }: Pick<Authorized, 'own'>): Readonly<Record<string, string>> | undefined {
-  const given = names.flatMap((name) => {
+  const input = names.flatMap((name) => {
     const value = own.get(name);
     return value === undefined ? [] : [[name, value] as const];
   });
-  return given.length === 0 ? undefined : Object.fromEntries(given);
+  return input.length === 0 ? undefined : Object.fromEntries(input);
 }
 
 /** The request's headers with those of the upload's beginning, which replace its own. */

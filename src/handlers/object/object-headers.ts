@@ -23,7 +23,7 @@ const systemHeaders = [
   'content-type',
   'expires',
 ] as const;
-const shownAs: Readonly<Record<string, string>> = {
+const displayedAs: Readonly<Record<string, string>> = {
   'cache-control': 'Cache-Control',
   'content-disposition': 'Content-Disposition',
   'content-encoding': 'Content-Encoding',
@@ -140,7 +140,7 @@ export function checkStoredHeaders({ system: sent = {}, ...others }: ObjectHeade
   const system = Object.fromEntries(named.filter(([, value]) => value !== ''));
   const redirect = system['website-redirect-location'];
   if (redirect !== undefined) checkRedirect(redirect);
-  for (const name of Object.keys(system)) if (!Object.hasOwn(shownAs, name)) throw notStored(name);
+  for (const name of Object.keys(system)) if (!Object.hasOwn(displayedAs, name)) throw notStored(name);
   for (const name of Object.keys(user)) if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw notStored(name);
   assertUserSize(user);
   const headers = Object.keys(system).length === 0 ? others : { ...others, system };
@@ -178,7 +178,7 @@ export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[
   ];
   if (values !== undefined)
     for (const [name, value] of Object.entries(values))
-      if (name !== 'content-type') headers.push([shownAs[name] ?? name, asciiHeader(value)]);
+      if (name !== 'content-type') headers.push([displayedAs[name] ?? name, asciiHeader(value)]);
   if (user !== undefined)
     for (const [name, value] of Object.entries(user)) headers.push([`*-meta-${name}`, encodeWords(value)]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);

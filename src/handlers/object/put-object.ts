@@ -109,8 +109,8 @@ function replyTo(request: AuthorizedInBucket, row: ObjectRow, written: readonly 
 }
 
 /** A redirect that is not an HTTP address, such as `javascript:`, is ignored (public API). */
-function parseRedirect(given: string | undefined): URL | undefined {
-  const url = given === undefined ? null : URL.parse(given);
+function parseRedirect(input: string | undefined): URL | undefined {
+  const url = input === undefined ? null : URL.parse(input);
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;
 }
 

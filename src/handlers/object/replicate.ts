@@ -19,7 +19,7 @@ import {
   removeReplica,
 } from '../../domain/objects/commit-replica.ts';
 import { reserveReplica, writeReplica, writeReplicaState } from '../../domain/objects/write-replica.ts';
-import { withRoom } from '../../domain/quotas/room.ts';
+import { withReservation } from '../../domain/quotas/reservation.ts';
 import { createUpload } from '../../domain/uploads/upload-session.ts';
 import { type ReplicaDocument, replicaDocumentMax } from '../../metadata/objects/properties.ts';
 import { withoutTombstone } from '../../metadata/objects/removed-versions.ts';
@@ -101,7 +101,7 @@ export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request
   await replica.assertMay({ effects: await effectsOfNew(ctx, replica) });
   await forgetRemoval(ctx, replica, request);
   // Its completion reserves the room; without any now, its parts are not sent in vain.
-  await withRoom(ctx, (room) => reserveReplica(ctx, { bucket, key, document }, room));
+  await withReservation(ctx, (reservation) => reserveReplica(ctx, { bucket, key, document }, reservation));
   const { owner, acl } = replica;
   const { storageClass, headers, checksum, lock } = document;
   const objectKey = await drawReplicaKey(ctx, request, document);
@@ -171,7 +171,7 @@ async function splitBody(
   const { content, length } = request.payload;
   if (length !== undefined && length < size) throw fail('IncompleteBody');
   if (!bodyMemory.take(size)) throw fail('SlowDown', 'Too many large requests are being read.');
-  request.heldBytes += size;
+  request.bufferedBytes += size;
   const pieces = content[Symbol.asyncIterator]();
   const document = new Uint8Array(size);
   let rest: Uint8Array = document.subarray(0, 0);
@@ -273,13 +273,13 @@ async function toReplica(
 async function readAccess(
   ctx: Context,
   { bucket, accessPoint }: AuthorizedInBucket,
-  { owner: given, acl = [] }: ReplicaDocument,
+  { owner: input, acl = [] }: ReplicaDocument,
 ): Promise<ObjectAccess> {
   if ((await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced') return { owner: bucket.owner };
-  const isKnown = given === bucket.owner || (await ctx.credentials.account({ owner: given })) !== undefined;
-  const owner = isKnown ? given : bucket.owner;
+  const isKnown = input === bucket.owner || (await ctx.credentials.account({ owner: input })) !== undefined;
+  const owner = isKnown ? input : bucket.owner;
   const grants = acl.map((grant) =>
-    grant.grantee.is === 'user' && grant.grantee.id === given
+    grant.grantee.is === 'user' && grant.grantee.id === input
       ? { ...grant, grantee: { ...grant.grantee, id: owner } }
       : grant,
   );

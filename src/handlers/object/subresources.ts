@@ -73,9 +73,9 @@ export const legalHoldFacts: ReadFacts = (body) => ({
 /** A version that never had a hold differs from one whose hold was removed. */
 export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, request) => {
   assertLockable(request.bucket);
-  const held = requireTarget(request).lock?.legalHold;
-  if (held === undefined) throw fail('NoSuchObjectLockConfiguration');
-  return xmlReply(legalHold, 'LegalHold', { Status: held ? 'ON' : 'OFF' });
+  const hold = requireTarget(request).lock?.legalHold;
+  if (hold === undefined) throw fail('NoSuchObjectLockConfiguration');
+  return xmlReply(legalHold, 'LegalHold', { Status: hold ? 'ON' : 'OFF' });
 };
 
 export const PutObjectLegalHold: HandlerOf<'PutObjectLegalHold'> = async (ctx, request) => {
@@ -109,8 +109,8 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
   const { bucket, key, query, record, requestId } = request;
   const authorized = requireTarget(request);
   const { owner } = authorized;
-  const given = await readPutAcl(ctx, request, { of: 'object', owner });
-  const grants = await acceptAcl(ctx, given, {
+  const input = await readPutAcl(ctx, request, { of: 'object', owner });
+  const grants = await acceptAcl(ctx, input, {
     bucket,
     owner,
     of: 'object',

@@ -135,11 +135,11 @@ const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> =
 });
 
 /** Records the foreign extents that a version gives up, in the same commit. */
-export const releaseForeign = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
-  extents.flatMap(({ cluster, foreign }) => {
-    if (foreign === undefined) return [];
-    const slot = shardOf(foreign.key, slots);
-    return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...foreign, cluster } }];
+export const releaseUnmanaged = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
+  extents.flatMap(({ cluster, foreign: unmanaged }) => {
+    if (unmanaged === undefined) return [];
+    const slot = shardOf(unmanaged.key, slots);
+    return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...unmanaged, cluster } }];
   });
 
 export const findReleased = async (

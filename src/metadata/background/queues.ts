@@ -112,7 +112,7 @@ export async function backlog(metadata: Pick<MetadataStore, 'scan'>, queue: Queu
 
 const queue = 'notify-dlq';
 
-interface GivenUp {
+interface Abandoned {
   /** The error of the last attempt, as an operator may see it. */
   readonly error: string;
   /** Store time (ms): when delivery was given up, and when the row expires. */
@@ -121,7 +121,7 @@ interface GivenUp {
 }
 
 /** The row that replaces an undeliverable row of the `notify` queue. */
-export function deadLetter(row: QueueRow, { error, now, expiresAt }: GivenUp): SideChange {
+export function deadLetter(row: QueueRow, { error, now, expiresAt }: Abandoned): SideChange {
   // The cast: each queue has one type of task.
   const letter: DeadLetter = { ...(row.task as NotifyTask), error, since: row.due };
   const { id, requestId, attempts } = row;

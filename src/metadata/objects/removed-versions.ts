@@ -31,11 +31,11 @@ const removedAt = ({
 
 export const tombstone = (
   { bucketId, key, version }: RemovedVersion,
-  { now, keptMs }: { readonly now: number; readonly keptMs: number },
+  { now, retentionMs }: { readonly now: number; readonly retentionMs: number },
 ): SideChange => ({
   at: removedAt({ bucketId, key }),
   put: { bucketId, key, version, removedAt: now } satisfies RemovedVersionRow,
-  expiresAt: now + keptMs,
+  expiresAt: now + retentionMs,
 });
 
 export const withoutTombstone = ({ bucketId, key, version }: RemovedVersion): SideChange => ({

@@ -72,7 +72,7 @@ export const audit = table<AuditRow>()({
   kind: 'plain',
   partition: ['hour', 'slot'],
   sort: ['time', 'id'],
-  log: { keptInMemory: 16_384 },
+  log: { linesInMemory: 16_384 },
   columns: {
     hour: 'int',
     slot: 'int',

@@ -38,7 +38,7 @@ const tags = jsonMap(jsonText({ max: 256 }), { max: 50 });
 const sessionSeconds = jsonInteger({ min: 3_600, max: 43_200 });
 
 const entity = { name: jsonText(), id: jsonText(), arn: longText, path: jsonText(), created: isoTime };
-const held = { policies: jsonRows(longText), inlinePolicies: jsonRows(jsonText()) };
+const attached = { policies: jsonRows(longText), inlinePolicies: jsonRows(jsonText()) };
 const accessKey = {
   accessKey: jsonText(),
   status: jsonChoice(['Active', 'Inactive']),
@@ -47,7 +47,7 @@ const accessKey = {
 };
 const user = jsonObject({
   ...entity,
-  ...held,
+  ...attached,
   groups: jsonRows(jsonText()),
   accessKeys: jsonRows(jsonObject(accessKey)),
   mfaDevices: jsonRows(jsonText()),
@@ -57,7 +57,7 @@ const user = jsonObject({
 });
 const role = jsonObject({
   ...entity,
-  ...held,
+  ...attached,
   description,
   sessionSeconds,
   trust: document,
@@ -434,7 +434,7 @@ export const iamRows = {
     on: 'GET /accounts/:account/groups/:group',
     doc: 'Shows a group with its policies and a page of its users.',
     query: paging,
-    reply: jsonObject({ ...entity, ...held, users: jsonRows(jsonText()), next }),
+    reply: jsonObject({ ...entity, ...attached, users: jsonRows(jsonText()), next }),
   },
   DeleteIamGroup: {
     on: 'DELETE /accounts/:account/groups/:group',

@@ -74,7 +74,7 @@ function only(found: readonly Node[], parent: Node | undefined, name: string): N
 
 /** A leaf: what the text means, and how the value is written. `refuse` takes what would be right: `must be true or false`. */
 const leaf = <T>(
-  read: (text: string, refuse: (right: string, shown?: string) => Error) => T,
+  read: (text: string, refuse: (right: string, quotedText?: string) => Error) => T,
   write: (value: T) => string,
   schema: LeafSchema = { type: 'string' },
 ): Xml<T> => ({
@@ -82,8 +82,8 @@ const leaf = <T>(
   reader: (name) => (found, parent) => {
     const node = only(found, parent, name);
     if (node.children.length > 0) throw malformed(`${formatPath(node)} must hold text, not elements`);
-    return read(node.text, (right, shown = quoted(trim(node.text))) =>
-      malformed(`${formatPath(node)} ${right}, not ${shown}`),
+    return read(node.text, (right, quotedText = quoted(trim(node.text))) =>
+      malformed(`${formatPath(node)} ${right}, not ${quotedText}`),
     );
   },
   writer: (name, attributes = '') => {

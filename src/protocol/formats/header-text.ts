@@ -107,11 +107,11 @@ export function asciiHeader(value: string): string {
     parameter,
     (whole, gap: string, name: string, quoted?: string, bare?: string) => {
       if (printable.test(whole)) return whole;
-      const given = quoted?.replace(/\\(.)/gs, '$1') ?? bare ?? '';
-      const plain = `${gap}${name}="${given.replace(/[^\x20-\x7e]/gu, '_').replace(/["\\]/g, '\\$&')}"`;
+      const input = quoted?.replace(/\\(.)/gs, '$1') ?? bare ?? '';
+      const plain = `${gap}${name}="${input.replace(/[^\x20-\x7e]/gu, '_').replace(/["\\]/g, '\\$&')}"`;
       return twins.has(name.toLowerCase())
         ? plain
-        : `${plain}; ${name}*=UTF-8''${percentEncode(given, /[A-Za-z0-9!#$&+.^_`|~-]/)}`;
+        : `${plain}; ${name}*=UTF-8''${percentEncode(input, /[A-Za-z0-9!#$&+.^_`|~-]/)}`;
     },
   );
   return percentEncode(extended, /[\t\x20-\x7e]/);

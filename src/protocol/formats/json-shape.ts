@@ -20,13 +20,13 @@ export interface JsonShape<T> {
   read(value: Json | undefined, at: string, report: ReportFault): T | undefined;
 }
 
-const shownMax = 60;
+const quotedMax = 60;
 /** A value as a fault shows it: the beginning of a long one. */
 export function showJson(value: Json): string {
   if (value instanceof Map) return 'an object';
   if (Array.isArray(value)) return 'a list';
-  return typeof value === 'string' && value.length > shownMax
-    ? JSON.stringify(`${value.slice(0, shownMax)}…`)
+  return typeof value === 'string' && value.length > quotedMax
+    ? JSON.stringify(`${value.slice(0, quotedMax)}…`)
     : JSON.stringify(value);
 }
 
@@ -158,17 +158,17 @@ export function objectShape<T>(
         report({ path: at, wrong: `is ${showJson(value)}`, right: 'must be an object' });
         return undefined;
       }
-      const given = value as JsonObject;
-      for (const name of given.keys())
+      const input = value as JsonObject;
+      for (const name of input.keys())
         if (!isOpen && !Object.hasOwn(fields, name))
           report({
-            path: below(at, name.slice(0, shownMax)),
+            path: below(at, name.slice(0, quotedMax)),
             wrong: 'is not known here',
             right: `${at || 'The document'} ${takes}`,
           });
       const read: Record<string, unknown> = {};
       for (const [name, field] of Object.entries(fields)) {
-        const part = field.read(given.get(name), below(at, name), report);
+        const part = field.read(input.get(name), below(at, name), report);
         if (part !== undefined) read[name] = part;
       }
       // The cast: each field was read by the shape of its name.

@@ -167,9 +167,9 @@ export const jsonList = <T>(
     },
     (value, at) => {
       if (!Array.isArray(value)) throw malformed(at, 'must be a list');
-      const given: readonly Json[] = value;
-      if (given.length < min || given.length > max) throw malformed(at, `must have ${min} to ${max} members`);
-      return given.map((each, index) => inner(each, `${at}[${index}]`));
+      const input: readonly Json[] = value;
+      if (input.length < min || input.length > max) throw malformed(at, `must have ${min} to ${max} members`);
+      return input.map((each, index) => inner(each, `${at}[${index}]`));
     },
   );
 
@@ -185,9 +185,9 @@ export const jsonMap = <T>(
   { max = namesMax }: { readonly max?: number } = {},
 ): JsonReader<ReadonlyMap<string, T>> =>
   reader({ type: 'object', additionalProperties: inner.schema, maxProperties: max }, (value, at) => {
-    const given = asObject(value, at);
-    if (given.size > max) throw malformed(at, `must have at most ${max} names`);
-    return new Map([...given].map(([name, each]) => [name, inner(each, `${at}.${name.slice(0, namesMax)}`)]));
+    const input = asObject(value, at);
+    if (input.size > max) throw malformed(at, `must have at most ${max} names`);
+    return new Map([...input].map(([name, each]) => [name, inner(each, `${at}.${name.slice(0, namesMax)}`)]));
   });
 
 export const jsonTexts: JsonReader<ReadonlyMap<string, string>> = jsonMap(jsonText());
@@ -196,12 +196,12 @@ export const jsonObject = <F extends JsonFields>(fields: F): JsonReader<ObjectOf
   const names = Object.keys(fields);
   const takes = names.length === 0 ? 'it takes no fields' : `it takes ${names.join(', ')}`;
   return reader(objectSchema(fields), (value, at) => {
-    const given = asObject(value, at);
-    for (const name of given.keys())
+    const input = asObject(value, at);
+    for (const name of input.keys())
       if (!Object.hasOwn(fields, name)) throw unknownField(at, name.slice(0, namesMax), takes);
     const read = Object.entries(fields).map(([name, field]) => [
       name,
-      field(given.get(name), at === '' ? name : `${at}.${name}`),
+      field(input.get(name), at === '' ? name : `${at}.${name}`),
     ]);
     // The cast: each name was read by the field of that name.
     return Object.fromEntries(read) as ObjectOf<F>;

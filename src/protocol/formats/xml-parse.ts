@@ -81,9 +81,9 @@ function decodeUtf8(bytes: Uint8Array): string {
 const rawControl = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
 
 /** The tree of a document. @throws MalformedXML with line and column */
-export function parseText(given: string, textMax: number = textMaxDefault): Node {
+export function parseText(input: string, textMax: number = textMaxDefault): Node {
   // As every parser reads line ends.
-  const source = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given;
+  const source = input.includes('\r') ? input.replace(/\r\n?/g, '\n') : input;
   const control = source.search(rawControl);
   if (control >= 0) throw at(source, control, 'a character that XML cannot carry');
   const { start, controls } = readDeclaration(source);

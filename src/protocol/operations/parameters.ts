@@ -14,7 +14,7 @@ interface Node {
 /** Reads the value of a parameter; messages name it by its whole path. */
 export type Parameter<T> = (node: Node | undefined, path: string) => T;
 type Fields = Readonly<Record<string, Parameter<unknown>>>;
-export type Given<F> = {
+export type Input<F> = {
   readonly [K in keyof F]: F[K] extends Parameter<infer T> ? T : never;
 };
 
@@ -43,10 +43,10 @@ function grow(parameters: Parameters): Node {
 }
 
 /** @throws ValidationError */
-export const readFields = <F extends Fields>(fields: F, parameters: Parameters): Given<F> =>
+export const readFields = <F extends Fields>(fields: F, parameters: Parameters): Input<F> =>
   structure(fields)(grow(parameters), '');
 
-export function structure<F extends Fields>(fields: F): Parameter<Given<F>> {
+export function structure<F extends Fields>(fields: F): Parameter<Input<F>> {
   return (node, path) => {
     const prefix = path === '' ? '' : `${path}.`;
     if (node === undefined) throw invalid(path, 'is required');
@@ -58,7 +58,7 @@ export function structure<F extends Fields>(fields: F): Parameter<Given<F>> {
       field(node.children.get(name), prefix + name),
     ]);
     // The cast: each name was read by the field of that name.
-    return Object.fromEntries(read) as Given<F>;
+    return Object.fromEntries(read) as Input<F>;
   };
 }
 

@@ -205,8 +205,8 @@ const signing = new Set(['AWSAccessKeyId', 'Signature', 'Expires', 'x-id']);
 /** In plain loops: a request for an object is held against every row of its method. */
 function matches(row: Row, query: Query, hasHeader: (name: string) => boolean): boolean {
   for (const { name, value } of row.query) {
-    const given = query.get(name);
-    if (given === undefined || (value !== undefined && given !== value)) return false;
+    const input = query.get(name);
+    if (input === undefined || (value !== undefined && input !== value)) return false;
   }
   for (const name of row.headers) if (!hasHeader(name)) return false;
   return true;

@@ -24,7 +24,7 @@ const tag = element({ Key: text, Value: optional(text) });
 
 const size = optional(int({ min: 0 }));
 
-const isGiven = (value: unknown): boolean => value !== undefined;
+const isPresent = (value: unknown): boolean => value !== undefined;
 
 /** Two conditions or more, of which several may be tags (public API). */
 const and = checked(
@@ -35,7 +35,7 @@ const and = checked(
     ObjectSizeLessThan: size,
   }),
   ({ Tag, ...others }) =>
-    Tag.length + Object.values(others).filter(isGiven).length < 2
+    Tag.length + Object.values(others).filter(isPresent).length < 2
       ? 'must hold two conditions or more'
       : undefined,
 );

@@ -107,7 +107,7 @@ type Read = ReturnType<typeof document>;
 
 /** @throws MalformedJSON naming the place */
 export function readReplica(bytes: Uint8Array) {
-  const { headers: given, checksum, acl, lock, encryption, ...rest } = readJson(document, bytes);
+  const { headers: input, checksum, acl, lock, encryption, ...rest } = readJson(document, bytes);
   const { version, isNull, marker, modified, size, etag, storageClass, owner, stamp, trace } = rest;
   if (marker && (size !== 0 || etag !== '' || storageClass !== ''))
     throw malformed('A delete marker has neither size, etag nor storageClass.');
@@ -115,7 +115,7 @@ export function readReplica(bytes: Uint8Array) {
     throw malformed('A version that is no delete marker has an etag and a storageClass.');
   return {
     ...{ version, isNull, marker, modified, size, etag, storageClass, owner, stamp, trace },
-    headers: toHeaders(given),
+    headers: toHeaders(input),
     ...(checksum === undefined ? {} : { checksum }),
     ...(acl === undefined ? {} : { acl: acl.map(toGrant) }),
     ...(lock === undefined ? {} : { lock: toLock(lock) }),

@@ -16,7 +16,7 @@ import { type BackupRun, saveBackup } from '../../domain/storage/tasks.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
-import { HeldElsewhere, holdGarbage } from '../../workers/leadership.ts';
+import { holdGarbage, LeasedElsewhere } from '../../workers/leadership.ts';
 import { formatFinding } from '../cli/cli-fsck.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { compose } from '../compose/compose.ts';
@@ -117,7 +117,7 @@ async function backUpTo(
     return findings.length === 0 ? 0 : failedCode;
   } catch (cause) {
     watch?.clear();
-    if (cause instanceof HeldElsewhere || cause instanceof LeaseLost || stopping.aborted)
+    if (cause instanceof LeasedElsewhere || cause instanceof LeaseLost || stopping.aborted)
       return refuse((cause as Error).message);
     throw cause;
   } finally {
@@ -305,7 +305,7 @@ export async function backUp(
   const { copyTo } = metadata;
   if (copyTo === undefined) throw new Error('the metadata is not in a file of this machine');
   await mkdir(to, { recursive: true, mode: 0o700 });
-  return holdGarbage(context, signal, async ({ signal: held, assertHeld }) => {
+  return holdGarbage(context, signal, async ({ signal: leaseSignal, assertLeased }) => {
     const draft = join(to, 'metadata.new');
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { mode: 0o700 });
@@ -322,18 +322,21 @@ export async function backUp(
     const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
     const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksOf(config, cluster));
     // The task begins after the snapshot, so that a restored installation has no backup that never ends.
-    await followCopy(context, { sources, copied, watch, signal: held }, async () => {
+    await followCopy(context, { sources, copied, watch, signal: leaseSignal }, async () => {
       for (const cluster of config.SVC_POOL_CLUSTERS)
-        await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
+        await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), {
+          signal: leaseSignal,
+          copied,
+        });
     });
     await copyKeys(config, to);
-    held.throwIfAborted();
+    leaseSignal.throwIfAborted();
     await replaceMetadata(to, draft);
     let removed = 0;
     for (const cluster of config.SVC_POOL_CLUSTERS)
-      removed += await pruneChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), held);
-    held.throwIfAborted();
-    await assertHeld();
+      removed += await pruneChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), leaseSignal);
+    leaseSignal.throwIfAborted();
+    await assertLeased();
     const complete = { ...backup, isComplete: true };
     await writeBackup(to, complete);
     return { ...complete, ...copied, removed };

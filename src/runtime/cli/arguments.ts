@@ -23,7 +23,7 @@ export function readArguments(command: AdminCommand, args: readonly string[]): A
   const names: string[] = [];
   const common: Record<string, string> = {};
   let document: Readonly<Record<string, unknown>> | undefined;
-  const given = { query: {} as Record<string, unknown>, body: {} as Record<string, unknown> };
+  const input = { query: {} as Record<string, unknown>, body: {} as Record<string, unknown> };
   for (let arg = left.shift(); arg !== undefined; arg = left.shift()) {
     if (!arg.startsWith('--')) {
       names.push(arg);
@@ -33,14 +33,14 @@ export function readArguments(command: AdminCommand, args: readonly string[]): A
     const own = command.flags.find(({ flag }) => flag === option);
     // A peer has an endpoint too: the options of the operation come first.
     if (own?.in === 'document') document = readDocument(own.flag, inline ?? following(option, left));
-    else if (own !== undefined) given[own.in][own.name] = readValue(own, inline ?? textOf(own, left));
+    else if (own !== undefined) input[own.in][own.name] = readValue(own, inline ?? textOf(own, left));
     else if (commonSwitches.includes(option)) common[option] = 'true';
     else if (commonValues.includes(option)) common[option] = inline ?? following(option, left);
     else throw unknownOption(command, option);
   }
-  assertComplete(command, names, { ...given, document: { file: document } });
+  assertComplete(command, names, { ...input, document: { file: document } });
   const path = Object.fromEntries(command.parameters.map((name, index) => [name, names[index] ?? '']));
-  return { path, query: given.query, body: document ?? given.body, common };
+  return { path, query: input.query, body: document ?? input.body, common };
 }
 
 function unknownOption({ flags }: AdminCommand, option: string): UsageFault {
@@ -54,14 +54,14 @@ function unknownOption({ flags }: AdminCommand, option: string): UsageFault {
 function assertComplete(
   { flags, parameters }: AdminCommand,
   names: readonly string[],
-  given: Readonly<Record<AdminFlag['in'], Readonly<Record<string, unknown>>>>,
+  input: Readonly<Record<AdminFlag['in'], Readonly<Record<string, unknown>>>>,
 ): void {
   const missing = parameters[names.length];
   if (missing !== undefined) throw new UsageFault(`<${missing}> is missing`);
   const surplus = names[parameters.length];
   if (surplus !== undefined) throw new UsageFault(`"${surplus}" is not expected here`);
   const absent = flags.find(
-    ({ isRequired, name, in: where }) => isRequired && given[where][name] === undefined,
+    ({ isRequired, name, in: where }) => isRequired && input[where][name] === undefined,
   );
   if (absent !== undefined) throw new UsageFault(`${absent.flag} is missing`);
 }

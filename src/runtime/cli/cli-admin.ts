@@ -19,7 +19,7 @@ import {
   formatPage,
   hasFailed,
   isBad,
-  isShownAnew,
+  isRefreshed,
   openLiveLines,
   type State,
   showAnew,
@@ -70,14 +70,14 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
   }
   try {
     const isShort = !command.words.every((word, index) => args[index] === word);
-    const given = readArguments(command, args.slice(command.words.length - (isShort ? 1 : 0)));
-    if (given.common['--watch'] !== undefined && !canWatch(command.operation))
+    const input = readArguments(command, args.slice(command.words.length - (isShort ? 1 : 0)));
+    if (input.common['--watch'] !== undefined && !canWatch(command.operation))
       throw new UsageFault('--watch is for what runs in the background');
-    if (given.common['--follow'] !== undefined) assertFollowed(command, given);
-    const profile = findProfile(given.common, process.env);
-    return await execute(command, given, profile).catch(async (cause: unknown) => {
+    if (input.common['--follow'] !== undefined) assertFollowed(command, input);
+    const profile = findProfile(input.common, process.env);
+    return await execute(command, input, profile).catch(async (cause: unknown) => {
       const code = explain(cause, usageOf(command));
-      if (cause instanceof AdminRefused && cause.status === 404) await complainMeant(command, given, profile);
+      if (cause instanceof AdminRefused && cause.status === 404) await complainMeant(command, input, profile);
       return code;
     });
   } catch (cause) {
@@ -155,8 +155,8 @@ async function printSlowly(text: string): Promise<void> {
   if (!process.stdout.write(text)) await once(process.stdout, 'drain');
 }
 
-async function execute(command: AdminCommand, given: AdminArguments, profile: Profile): Promise<number> {
-  const { path, query, body, common } = given;
+async function execute(command: AdminCommand, input: AdminArguments, profile: Profile): Promise<number> {
+  const { path, query, body, common } = input;
   const client = openAdminClient(profile);
   const asJson = common['--json'] !== undefined;
   const ifMatch = common['--if-match'];
@@ -180,7 +180,7 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
       print: printSlowly,
       report: complain,
     });
-  if (common['--watch'] !== undefined && isShownAnew(command.operation))
+  if (common['--watch'] !== undefined && isRefreshed(command.operation))
     return showAnew({
       read: async () => {
         const { json, text } = await client.call(command.operation, ask);
@@ -227,9 +227,9 @@ const readable = (name: string, value: unknown): unknown =>
     : value;
 
 function cell(value: unknown, name = ''): string {
-  const shown = readable(name, value);
-  if (shown === undefined) return '';
-  return printable(typeof shown === 'string' ? shown : JSON.stringify(shown, readable));
+  const visible = readable(name, value);
+  if (visible === undefined) return '';
+  return printable(typeof visible === 'string' ? visible : JSON.stringify(visible, readable));
 }
 
 function table(rows: readonly Json[]): string {
@@ -289,7 +289,7 @@ function formatTrace(trace: TraceDocument): string {
   return lines.map(printable).join('\n');
 }
 
-const shown = [
+const visible = [
   'http.request.method',
   'url.path',
   'client.address',
@@ -298,7 +298,9 @@ const shown = [
 ];
 
 const attributesOf = ({ attributes }: TraceDocument): readonly string[] => {
-  const texts = shown.flatMap((name) => (name in attributes ? [`${name}=${String(attributes[name])}`] : []));
+  const texts = visible.flatMap((name) =>
+    name in attributes ? [`${name}=${String(attributes[name])}`] : [],
+  );
   return texts.length === 0 ? [] : [texts.join('  ')];
 };
 

@@ -19,10 +19,10 @@ interface Command {
   readonly run: (flags: ParsedFlags) => Promise<number>;
 }
 
-async function runServe({ given, own }: ParsedFlags): Promise<number> {
+async function runServe({ input: supplied, own }: ParsedFlags): Promise<number> {
   const { configuration, faults, warnings } = await loadConfiguration({
     env: process.env,
-    flags: given,
+    flags: supplied,
     // A process of several that is started again must not make the directory that its node has lost.
     prepares: expectedInstallation() === undefined,
   });
@@ -40,10 +40,10 @@ async function runServe({ given, own }: ParsedFlags): Promise<number> {
   process.exit(code);
 }
 
-async function runConfig({ given, own }: ParsedFlags): Promise<number> {
+async function runConfig({ input: supplied, own }: ParsedFlags): Promise<number> {
   const { faults, warnings, found } = await loadConfiguration({
     env: process.env,
-    flags: given,
+    flags: supplied,
     prepares: false,
   });
   process.stdout.write(showConfig(found, own.includes('--json')));
@@ -60,10 +60,10 @@ interface Work {
 /** @param load loads the code of the command, which a faulty command line does not need */
 const configured =
   (load: () => Promise<Work>): Command['run'] =>
-  async ({ given, own }) => {
+  async ({ input: supplied, own }) => {
     const { configuration, faults } = await loadConfiguration({
       env: process.env,
-      flags: given,
+      flags: supplied,
       prepares: false,
     });
     if (configuration === undefined) return refuse(faults);
@@ -161,8 +161,8 @@ function refuse(faults: readonly string[]): number {
 }
 
 /** All faults at once: unknown flags, and invalid values of known ones. */
-async function everyFault({ given, faults }: ParsedFlags): Promise<readonly string[]> {
-  const loaded = await loadConfiguration({ env: process.env, flags: given, prepares: false });
+async function everyFault({ input: supplied, faults }: ParsedFlags): Promise<readonly string[]> {
+  const loaded = await loadConfiguration({ env: process.env, flags: supplied, prepares: false });
   return [...faults, ...loaded.faults];
 }
 
@@ -262,8 +262,8 @@ export function help(commands: Readonly<Record<string, { readonly doc: string }>
 // `sluice config`: every setting with its value, default and source, secrets masked.
 
 const toRow = (found: Found) => {
-  const { name, ...shown } = showSetting(found);
-  return { name, flag: toFlag(name as SettingName), ...shown };
+  const { name, ...visible } = showSetting(found);
+  return { name, flag: toFlag(name as SettingName), ...visible };
 };
 
 const formatValue = (text: string | null): string =>

@@ -87,8 +87,8 @@ const columns = { method: 6, operation: 20 } as const;
 function formatRequest({ method, operation, status, code, ms, target }: ObservedRequest): string {
   const outcome = code === undefined ? String(status) : `${status} ${code}`;
   // A terminal would obey control characters.
-  const shown = target.replace(/[^\x21-\x7e]/g, (char) => encodeURIComponent(char));
-  return `${method.padEnd(columns.method)} ${operation.padEnd(columns.operation)} ${outcome}  ${ms.toFixed(1)} ms  ${shown}\n`;
+  const visible = target.replace(/[^\x21-\x7e]/g, (char) => encodeURIComponent(char));
+  return `${method.padEnd(columns.method)} ${operation.padEnd(columns.operation)} ${outcome}  ${ms.toFixed(1)} ms  ${visible}\n`;
 }
 
 function banner({ endpoint, region, credentials }: TestServer, buckets: readonly string[]): string {

@@ -80,7 +80,7 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
 /** Only one run may change something at a time; any number may read beside it. */
 async function work({ context, watch, signal }: Working, own: readonly string[]): Promise<number> {
   const saved = own.includes('--rebuild') ? undefined : await findRun(context, own);
-  const does = (given: Working) => (saved === undefined ? rebuild(given, own) : compare(given, own, saved));
+  const does = (input: Working) => (saved === undefined ? rebuild(input, own) : compare(input, own, saved));
   const { fix, drop } = saved?.state.mode ?? { fix: true, drop: true };
   if (!fix && !drop) return does({ context, watch, signal });
   return repairAloneSoon(context, signal, (turn) =>

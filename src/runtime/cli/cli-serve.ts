@@ -40,9 +40,9 @@ import {
 } from '../processes/node-workers.ts';
 import { endAtOnce } from '../processes/process-exit.ts';
 import {
-  keptRootCredential,
   mintRootCredential,
   rootCredentialFile,
+  storedRootCredential,
   takeUnshown,
 } from '../root-credentials.ts';
 import { asRefusal, StartRefusal } from '../start-refusal.ts';
@@ -63,14 +63,14 @@ export async function serveUntilStopped(
   const announce = (url: string): void => {
     // Only now, when it serves, because a failed start has not printed the key that it created.
     const shows = root !== undefined && (root.file === undefined || takeUnshown(root.file));
-    const shown: Banner = {
+    const visible: Banner = {
       version: packageVersion(),
       url,
       config,
       processes,
       ...(root === undefined ? {} : { root: { ...root, shows } }),
     };
-    process.stdout.write(banner(shown));
+    process.stdout.write(banner(visible));
   };
   if (processes === 1)
     return serveHere({ ...configuration, credentials }, { warnings, isInit, onReady: announce });
@@ -112,7 +112,7 @@ async function findRoot({
   if (credentials.length > 0) return undefined;
   const random = systemRandom();
   if (config.SVC_DATA_DIR === undefined) return { credential: mintRootCredential(random) };
-  const credential = await keptRootCredential(config.SVC_DATA_DIR, random);
+  const credential = await storedRootCredential(config.SVC_DATA_DIR, random);
   return { credential, file: rootCredentialFile(config.SVC_DATA_DIR) };
 }
 
@@ -255,8 +255,9 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   ];
   if (keys !== undefined) {
     rows.push(['access key', keys.accessKey], ['secret key', keys.secretKey]);
-    const kept = root?.file === undefined ? 'in memory only, gone at exit' : `kept in ${resolve(root.file)}`;
-    rows.push(['', `(created at this start and shown only once; ${kept})`]);
+    const retained =
+      root?.file === undefined ? 'in memory only, gone at exit' : `kept in ${resolve(root.file)}`;
+    rows.push(['', `(created at this start and shown only once; ${retained})`]);
   } else if (root?.file !== undefined) {
     rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
   }

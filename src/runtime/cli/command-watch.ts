@@ -20,7 +20,7 @@ export interface WatchedWork {
   readonly paced: keyof TaskAmount;
 }
 
-export interface Shown {
+export interface Displayed {
   readonly done: TaskAmount;
   /** Absent: not known. */
   readonly left?: TaskAmount | undefined;
@@ -43,17 +43,17 @@ export class CommandWatch {
     this.#live.show([text]);
   }
 
-  /** A piece of the command's work begins. @param shown what an earlier run has done counts, but not for the rate */
-  begin(work: WatchedWork, shown: Shown): void {
+  /** A piece of the command's work begins. @param visible what an earlier run has done counts, but not for the rate */
+  begin(work: WatchedWork, visible: Displayed): void {
     const now = this.#clock.now();
     this.#work = work;
     this.#progress = {
       startedAt: now,
       updatedAt: now,
-      done: shown.done,
-      measured: { at: now, done: shown.done },
+      done: visible.done,
+      measured: { at: now, done: visible.done },
     };
-    this.#draw('running', shown);
+    this.#draw('running', visible);
   }
 
   /** Whether the last line is a second old: work in small steps calls `show` only then. */
@@ -61,8 +61,8 @@ export class CommandWatch {
     return this.#clock.elapsed() - this.#drawnAt >= everyMs;
   }
 
-  show(shown: Shown): void {
-    this.#draw('running', shown);
+  show(visible: Displayed): void {
+    this.#draw('running', visible);
   }
 
   /** The piece of work is done. In a pipe this is a last line. */
@@ -76,7 +76,7 @@ export class CommandWatch {
     this.#live.clear();
   }
 
-  #draw(state: 'running' | 'done', { done, left }: Shown): void {
+  #draw(state: 'running' | 'done', { done, left }: Displayed): void {
     this.#drawnAt = this.#clock.elapsed();
     const now = this.#clock.now();
     const startedAt = this.#progress?.startedAt ?? now;

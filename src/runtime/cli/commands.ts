@@ -128,19 +128,19 @@ const isReading = (words: readonly string[]): boolean => ['get', 'list'].include
 export function usageOf({ words, parameters, flags }: AdminCommand): string {
   const options = flags.map(({ flag, isRequired, schema }) => {
     const type = typeof schema.type === 'object' ? schema.type.join('|') : schema.type;
-    const shown = type === 'boolean' ? flag : `${flag} ${schema.enum?.join('|') ?? type ?? 'json'}`;
-    return isRequired ? shown : `[${shown}]`;
+    const visible = type === 'boolean' ? flag : `${flag} ${schema.enum?.join('|') ?? type ?? 'json'}`;
+    return isRequired ? visible : `[${visible}]`;
   });
   return ['sluice admin', ...words, ...parameters.map((name) => `<${name}>`), ...options].join(' ');
 }
 
 export function adminHelp(prefix: readonly string[]): string {
   const chosen = adminCommands.filter(({ words }) => prefix.every((word, index) => words[index] === word));
-  const shown = chosen.length === 0 ? adminCommands : chosen;
+  const visible = chosen.length === 0 ? adminCommands : chosen;
   return [
     'usage: sluice admin <command> [<name> …] [--option value …]',
     '',
-    ...shown.flatMap((command) => [`  ${usageOf(command)}`, `      ${command.doc}`]),
+    ...visible.flatMap((command) => [`  ${usageOf(command)}`, `      ${command.doc}`]),
     '',
     'files of accounts (see docs/operations/accounts.md):',
     '  sluice admin iam export --to FILE [--account ID] [--secrets [--passphrase-file FILE]]',

@@ -31,9 +31,9 @@ function nearestWords(words: readonly string[]): readonly string[] | undefined {
 
 /** Whether the words are one more than the reading command takes, because a verb is misspelt: `buckets delte photos` is no `buckets get`. */
 export function isMisspelt({ words, parameters }: AdminCommand, args: readonly string[]): boolean {
-  const given = wordsOf(args);
-  const isShort = !words.every((word, place) => given[place] === word);
-  return isShort && given.length > words.length - 1 + parameters.length && nearestWords(given) !== undefined;
+  const input = wordsOf(args);
+  const isShort = !words.every((word, place) => input[place] === word);
+  return isShort && input.length > words.length - 1 + parameters.length && nearestWords(input) !== undefined;
 }
 
 /** Why the words are no command, and what is meant. */

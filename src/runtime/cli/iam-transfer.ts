@@ -124,34 +124,34 @@ function openSecret(key: Buffer, { accessKey, sealed }: { accessKey: string; sea
 }
 
 async function runExport(args: readonly string[]): Promise<boolean> {
-  const given = parse(args, exportOptions);
-  if (given.to === undefined) throw new UsageFault('--to is missing');
-  const passphraseFile = given['passphrase-file'];
-  if (passphraseFile !== undefined && !given.secrets)
+  const input = parse(args, exportOptions);
+  if (input.to === undefined) throw new UsageFault('--to is missing');
+  const passphraseFile = input['passphrase-file'];
+  if (passphraseFile !== undefined && !input.secrets)
     throw new UsageFault('--passphrase-file is for --secrets');
   const passphrase = passphraseFile === undefined ? undefined : readPassphrase(passphraseFile);
   const salt = randomBytes(16);
   const key = passphrase === undefined ? undefined : deriveKey(passphrase, salt, scryptCost);
-  const client = openClient(given);
+  const client = openClient(input);
   const header: Header = {
     format: 'sluice-iam',
     version: 1,
     ...(key === undefined ? {} : { sealing: { salt: salt.toString('base64'), cost: scryptCost } }),
   };
   // A file that exists is kept, and with it its mode.
-  const file = await open(given.to, 'wx', 0o600).catch((cause: Error) => {
+  const file = await open(input.to, 'wx', 0o600).catch((cause: Error) => {
     throw new UsageFault(`--to: ${cause.message}`);
   });
   let records = 0;
   try {
     await file.write(`${JSON.stringify(header)}\n`);
-    for await (const account of given.account === undefined ? accountsOf(client) : [given.account])
-      records += await exportAccount(client, { account, file, key, hasSecrets: given.secrets });
+    for await (const account of input.account === undefined ? accountsOf(client) : [input.account])
+      records += await exportAccount(client, { account, file, key, hasSecrets: input.secrets });
     await file.sync();
   } finally {
     await file.close();
   }
-  process.stdout.write(`${records} records are in ${printable(given.to)}\n`);
+  process.stdout.write(`${records} records are in ${printable(input.to)}\n`);
   return true;
 }
 
@@ -214,22 +214,22 @@ function keysWith(
 }
 
 async function runImport(args: readonly string[]): Promise<boolean> {
-  const given = parse(args, importOptions);
-  if (given.from === undefined) throw new UsageFault('--from is missing');
-  const client = openClient(given);
-  const file = await open(given.from).catch((cause: Error) => {
+  const input = parse(args, importOptions);
+  if (input.from === undefined) throw new UsageFault('--from is missing');
+  const client = openClient(input);
+  const file = await open(input.from).catch((cause: Error) => {
     throw new UsageFault(`--from: ${cause.message}`);
   });
   const totals = new Map<string, number>();
-  const passphrase = given['passphrase-file'];
-  const mode = { dryRun: given['dry-run'], overwrite: given.overwrite };
-  for await (const { account, records } of batchesOf(readLines(file, { file: given.from, passphrase }))) {
-    if (given.account !== undefined && given.account !== account) continue;
+  const passphrase = input['passphrase-file'];
+  const mode = { dryRun: input['dry-run'], overwrite: input.overwrite };
+  for await (const { account, records } of batchesOf(readLines(file, { file: input.from, passphrase }))) {
+    if (input.account !== undefined && input.account !== account) continue;
     const body = { records, ...mode } as unknown as Plain<AdminBody<'ImportIam'>>;
     const { json } = await client.call('ImportIam', { path: { account }, body });
     for (const row of json.rows) {
       totals.set(row.outcome, (totals.get(row.outcome) ?? 0) + 1);
-      if (given.json) process.stdout.write(`${JSON.stringify({ account, ...row })}\n`);
+      if (input.json) process.stdout.write(`${JSON.stringify({ account, ...row })}\n`);
       else if (row.outcome !== 'unchanged') process.stdout.write(formatRow(account, row));
     }
   }

@@ -52,10 +52,10 @@ function readStored(file: string, name: string | undefined): Partial<Profile> {
   const profile = Object.hasOwn(profiles, name ?? 'default') ? profiles[name ?? 'default'] : undefined;
   if (profile === undefined && name !== undefined)
     throw new UsageFault(`${file} has no profile ${name}; it has ${Object.keys(profiles).join(', ')}`);
-  const given =
+  const input =
     typeof profile === 'object' && profile !== null ? (profile as Readonly<Record<string, unknown>>) : {};
   return Object.fromEntries(
-    fields.flatMap((each) => (typeof given[each] === 'string' ? [[each, given[each]]] : [])),
+    fields.flatMap((each) => (typeof input[each] === 'string' ? [[each, input[each]]] : [])),
   );
 }
 

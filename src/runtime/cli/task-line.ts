@@ -6,7 +6,10 @@ import type { AdminReply } from '../../protocol/admin/operations.ts';
 export type Task = AdminReply<'ListTasks'>['tasks'][number];
 type Amount = Task['done'];
 /** What a line shows, also of the work of a command that is not a task of the installation. */
-export type ShownTask = Omit<Task, 'kind' | 'name' | 'worker' | 'startedAt' | 'updatedAt' | 'finishedAt'> & {
+export type DisplayedTask = Omit<
+  Task,
+  'kind' | 'name' | 'worker' | 'startedAt' | 'updatedAt' | 'finishedAt'
+> & {
   readonly kind: string;
 };
 
@@ -39,13 +42,13 @@ function formatBar(share: number): string {
 }
 
 /** What the task is about, for example `force-empty photos`. */
-const nameTask = ({ kind, bucket, cluster }: Pick<ShownTask, 'kind' | 'bucket' | 'cluster'>): string =>
+const nameTask = ({ kind, bucket, cluster }: Pick<DisplayedTask, 'kind' | 'bucket' | 'cluster'>): string =>
   [kind, bucket, cluster].filter((part) => part !== undefined).join(' ');
 
 const withAll = (done: string, all: string | undefined): string =>
   all === undefined ? done : `${done} of ${all}`;
 
-function formatAmounts({ done, left, isLeftCut = false, of }: ShownTask): readonly string[] {
+function formatAmounts({ done, left, isLeftCut = false, of }: DisplayedTask): readonly string[] {
   const all = (amount: number | undefined, rest: number | undefined, format: (sum: number) => string) =>
     amount === undefined || rest === undefined
       ? undefined
@@ -55,14 +58,14 @@ function formatAmounts({ done, left, isLeftCut = false, of }: ShownTask): readon
   return [`${counted} ${of}`, withAll(formatBytes(done.bytes), all(done.bytes, left?.bytes, formatBytes))];
 }
 
-function formatRate({ perSecond }: ShownTask): readonly string[] {
+function formatRate({ perSecond }: DisplayedTask): readonly string[] {
   if (perSecond === undefined) return ['running'];
   const bytes = perSecond.bytes === undefined ? [] : [`${formatBytes(perSecond.bytes)}/s`];
   return [`${formatCount(perSecond.count)}/s`, ...bytes];
 }
 
 /** One line. Names come from clients. */
-export function formatTask(task: ShownTask): string {
+export function formatTask(task: DisplayedTask): string {
   const share = shareDone(task);
   const parts = [
     nameTask(task),

@@ -41,14 +41,14 @@ const pages: Partial<Readonly<Record<AdminOperationName, (reply: never) => strin
   GetStatus: formatStatus,
 };
 
-export const isShownAnew = (name: AdminOperationName): boolean => name in pages;
+export const isRefreshed = (name: AdminOperationName): boolean => name in pages;
 
 /** The cast: the reply of this operation. */
 export const formatPage = (name: AdminOperationName, reply: unknown): string | undefined =>
   pages[name]?.(reply as never);
 
 export const canWatch = (name: AdminOperationName): boolean =>
-  isShownAnew(name) || name === 'ListTasks' || name in watchedBy || Object.values(watchedBy).includes(name);
+  isRefreshed(name) || name === 'ListTasks' || name in watchedBy || Object.values(watchedBy).includes(name);
 
 export type State = Readonly<Record<string, unknown>>;
 
@@ -185,13 +185,13 @@ const upOne = '\u001b[1A';
 export function openLiveLines(
   out: Pick<NodeJS.WriteStream, 'write'> & { readonly isTTY?: boolean; readonly columns?: number },
 ): LiveLines {
-  let shown: readonly string[] = [];
+  let visible: readonly string[] = [];
   const isTerminal = out.isTTY === true;
   const clear = (): void => {
     // What a pipe has got stays there, so that it does not get the same line again.
     if (!isTerminal) return;
-    if (shown.length > 0) out.write(clearLine + (upOne + clearLine).repeat(shown.length - 1));
-    shown = [];
+    if (visible.length > 0) out.write(clearLine + (upOne + clearLine).repeat(visible.length - 1));
+    visible = [];
   };
   return {
     clear,
@@ -201,8 +201,8 @@ export function openLiveLines(
         // A line that wraps would not be removed as a whole.
         const width = Math.max(20, (out.columns ?? 80) - 1);
         out.write(lines.map((line) => line.slice(0, width)).join('\n'));
-      } else for (const line of lines) if (!shown.includes(line)) out.write(`${line}\n`);
-      shown = lines;
+      } else for (const line of lines) if (!visible.includes(line)) out.write(`${line}\n`);
+      visible = lines;
     },
   };
 }

@@ -3,7 +3,7 @@
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { bodyBudget, WriteBudget } from '../../backends/data/chunked/write-budget.ts';
 import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
-import type { DiskRooms } from '../../backends/disk-room.ts';
+import type { DiskSpaces } from '../../backends/disk-space.ts';
 import type { ClusterSetting } from '../../config/clusters.ts';
 import { pathIn } from '../../config/network.ts';
 import { resolveUpstreams } from '../../config/upstreams.ts';
@@ -21,7 +21,7 @@ export interface Parts {
   readonly random: Random;
   readonly telemetry: Telemetry;
   /** Absent where no backend keeps files. */
-  readonly rooms?: DiskRooms;
+  readonly disks?: DiskSpaces;
 }
 
 type ChunkBackend = Exclude<Config['SVC_DATA_BACKEND'], 'upstream-store'>;
@@ -33,14 +33,14 @@ type ChunkMaker = (cluster: ClusterSetting, parts: ChunkParts) => Promise<ChunkS
 const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
   memory: async () => (await import('../../backends/data/memory.ts')).memoryChunks(),
   noop: async () => (await import('../../backends/data/noop.ts')).noopChunks(),
-  file: async ({ id, dir }, { config, clock, random, rooms }) => {
+  file: async ({ id, dir }, { config, clock, random, disks }) => {
     const { fileChunks } = await import('../../backends/data/file/file-chunks.ts');
     const directory = dir ?? inDataDir(config, 'chunks', id);
     const chunks = fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
-    const room = rooms?.open(`data:${id}`, directory);
-    if (room === undefined) return chunks;
-    const { chunksInRoom } = await import('../../backends/disk-room.ts');
-    return chunksInRoom(chunks, room);
+    const space = disks?.open(`data:${id}`, directory);
+    if (space === undefined) return chunks;
+    const { chunksWithReserve } = await import('../../backends/disk-space.ts');
+    return chunksWithReserve(chunks, space);
   },
   'cluster-pool': async (cluster, parts) => {
     const { openClusterPool } = await import('./open-cluster-pool.ts');

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { activeMs } from '../../auth/session/account-directory.ts';
 import { openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
-import type { DiskRooms } from '../../backends/disk-room.ts';
+import type { DiskSpaces } from '../../backends/disk-space.ts';
 import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
 import { openSinks } from '../../backends/sinks/open-sinks.ts';
@@ -79,8 +79,8 @@ async function openSealer(
       sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], ...crypto, random }),
       keyNames: [],
     };
-  const { keptMasterKeys } = await import('../secret-file.ts');
-  const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random, mayMake });
+  const { storedMasterKeys } = await import('../secret-file.ts');
+  const keys = await storedMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random, mayMake });
   const keyNames = keys.map((key) => nameKey({ ...crypto, random }, key).name);
   return { sealer: masterSealer({ keys, ...crypto, random }), keyNames };
 }
@@ -106,18 +106,18 @@ const cachedChanges = (config: Config): Omit<Parameters<typeof shareChanges>[1],
     : { cacheTtlMs: activeMs, topics: ['account'] };
 
 /** Loaded only where a backend keeps files: other runtimes have no disk. */
-async function openRooms({
+async function openDisks({
   config,
   clock,
   telemetry,
-}: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskRooms | undefined> {
+}: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskSpaces | undefined> {
   if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
-  const { DiskRooms } = await import('../../backends/disk-room.ts');
-  const rooms = new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock });
+  const { DiskSpaces } = await import('../../backends/disk-space.ts');
+  const disks = new DiskSpaces({ reserveBytes: config.SVC_DISK_RESERVE, clock });
   telemetry.onRead(() => {
-    for (const state of rooms.states()) telemetry.diskRoom(state);
+    for (const state of disks.states()) telemetry.diskSpace(state);
   });
-  return rooms;
+  return disks;
 }
 
 interface Around {
@@ -192,8 +192,8 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     telemetry = silentTelemetry,
     siblings = noSiblings,
   } = options;
-  const rooms = await openRooms({ config, clock, telemetry });
-  const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
+  const disks = await openDisks({ config, clock, telemetry });
+  const parts: Parts = { config, clock, random, telemetry, ...(disks === undefined ? {} : { disks }) };
   const hasher = options.hasher ?? (await import('../../backends/crypto/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../../backends/crypto/node.ts')).nodeCipher();
   const keys = await openKeys(parts, { hasher, cipher, credentials: options.credentials });
@@ -203,7 +203,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     cipher,
     mode: options.installation ?? 'start',
   }).catch(async (error: unknown) => {
-    await Promise.all([keys?.close?.(), metadata.close(), rooms?.close()]);
+    await Promise.all([keys?.close?.(), metadata.close(), disks?.close()]);
     throw error;
   });
   const timed = timedMetadata(metadata, parts);
@@ -243,14 +243,14 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     sealer,
     sinks,
     ...(keys === undefined ? {} : { keys }),
-    ...(rooms === undefined ? {} : { room: rooms }),
+    ...(disks === undefined ? {} : { diskSpace: disks }),
     ...operatorPorts(options),
     telemetry,
   };
   const close = async (): Promise<void> => {
     await context.caches.of(TrafficCounter).close(context);
     await late.flush();
-    await Promise.all([sinks, peers, keys, metadata, stored, rooms].map((each) => each?.close?.()));
+    await Promise.all([sinks, peers, keys, metadata, stored, disks].map((each) => each?.close?.()));
   };
   return { context, installation, close };
 }
@@ -265,7 +265,7 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
   if (SVC_DATA_DIR === undefined || SVC_DATA_BACKEND !== 'file') return [];
   const chunks = resolve(SVC_DATA_DIR, 'chunks');
   const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
-  const given = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
+  const setting = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
   const warnings: string[] = [];
   for (const entry of await listEntries(chunks)) {
     const path = join(chunks, entry.name);
@@ -273,8 +273,8 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
     const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
     warnings.push(
       elsewhere === undefined
-        ? `${given} leaves out cluster "${entry.name}", whose chunks lie in ${path}`
-        : `${given} keeps cluster "${entry.name}" in ${resolve(elsewhere)}, but chunks of it lie in ${path}`,
+        ? `${setting} leaves out cluster "${entry.name}", whose chunks lie in ${path}`
+        : `${setting} keeps cluster "${entry.name}" in ${resolve(elsewhere)}, but chunks of it lie in ${path}`,
     );
   }
   return warnings;

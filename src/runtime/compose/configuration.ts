@@ -75,8 +75,8 @@ function warningsOfKeys(
 ): readonly string[] {
   if (file === undefined || new Set(credentials.map(({ owner }) => owner)).size < 2) return [];
   const { keys, accounts, aliases } = file;
-  const given = config.SVC_KMS_DEFAULT_KEY_ID;
-  const ofAll = given === undefined ? undefined : (aliases.get(given) ?? given);
+  const input = config.SVC_KMS_DEFAULT_KEY_ID;
+  const ofAll = input === undefined ? undefined : (aliases.get(input) ?? input);
   const bare = [...keys.keys()].filter((id) => !accounts.has(id) && id !== ofAll);
   if (bare.length === 0) return [];
   const firstKeys = bare.slice(0, 5).join(', ');

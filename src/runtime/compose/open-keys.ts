@@ -122,7 +122,7 @@ async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvide
   const { defaultKeyId: defaultKey, ...users } = usersOf(config, around);
   return cloudKms({
     call,
-    arns: new KeyArns(call, { clock, keptMs: config.SVC_DEK_CACHE_TTL }),
+    arns: new KeyArns(call, { clock, cacheMs: config.SVC_DEK_CACHE_TTL }),
     users,
     defaultKey,
     clock,

@@ -17,12 +17,12 @@ const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<Me
     // SVC_INTENT_TTL is not used: only this process has intents, and its death ends the store too.
     return memoryStore({ clock, random });
   },
-  embedded: async ({ config, clock, random, rooms, telemetry }) => {
+  embedded: async ({ config, clock, random, disks: spaces, telemetry }) => {
     const { embeddedStore } = await import('../../backends/metadata/embedded/store.ts');
     const directory = inDataDir(config, 'metadata');
     return embeddedStore({
       directory,
-      room: rooms?.open('metadata', directory),
+      space: spaces?.open('metadata', directory),
       clock,
       random,
       durable: config.SVC_FSYNC === 'always',

@@ -108,7 +108,7 @@ async function writeStream(
 class Pipe {
   readonly #response: ListenerResponse;
   readonly #client: Client;
-  #held = 0;
+  #buffered = 0;
   #wake: (() => void) | undefined;
 
   constructor(response: ListenerResponse, client: Client) {
@@ -119,24 +119,24 @@ class Pipe {
   }
 
   write(bytes: Uint8Array): void {
-    this.#held += 1;
+    this.#buffered += 1;
     this.#response.write(bytes, this.#onWritten);
   }
 
   /** Together with the last bytes, which spares a small reply a second write. */
   end(bytes: Uint8Array): void {
     if (this.#response.writableEnded) return;
-    this.#held += 1;
+    this.#buffered += 1;
     this.#response.end(bytes, this.#onWritten);
   }
 
   readonly #onWritten = (): void => {
-    this.#held -= 1;
+    this.#buffered -= 1;
     this.#wake?.();
   };
 
   async holdsAtMost(count: number): Promise<void> {
-    while (this.#held > count && !this.#client.isLost) {
+    while (this.#buffered > count && !this.#client.isLost) {
       this.#client.isBehind = true;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -48,7 +48,7 @@ export class MemoryFaults {
   readonly #file: string | undefined;
   #search: Promise<void> | undefined;
   readonly #times: number[] = [];
-  #hasGivenUp = false;
+  #hasStopped = false;
   /** When a page was named that was not known before. */
   #namedAt = Number.NEGATIVE_INFINITY;
 
@@ -80,9 +80,9 @@ export class MemoryFaults {
     if (this.#times.length < faultsMax) return false;
     const isTooMany = now - (this.#times.shift() as number) < withinMs;
     // Several processes may end at the same moment.
-    if (isTooMany && !this.#hasGivenUp)
+    if (isTooMany && !this.#hasStopped)
       this.#log('ERROR', 'faults of memory ended too many processes: the node ends', { faults: faultsMax });
-    this.#hasGivenUp ||= isTooMany;
+    this.#hasStopped ||= isTooMany;
     return isTooMany;
   }
 

@@ -110,12 +110,12 @@ export function relayMetrics(): void {
 // restart of a process shows no reset. What a process counted after it was asked last is lost with it.
 
 /** Series of buckets change with the busiest ones: kept for ever, they would have no bound. */
-const isKept = ({ labels }: { readonly labels: object }): boolean => !('bucket' in labels);
+const isRetained = ({ labels }: { readonly labels: object }): boolean => !('bucket' in labels);
 
 const countersOf = (metrics: ProcessMetrics): ProcessMetrics =>
   metrics
     .filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
-    .map((metric) => ({ ...metric, values: metric.values?.filter(isKept) ?? [] }));
+    .map((metric) => ({ ...metric, values: metric.values?.filter(isRetained) ?? [] }));
 
 class EndedCounters {
   /** The sum of some processes, and those that are not in it yet. */

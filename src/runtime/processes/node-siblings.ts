@@ -100,9 +100,9 @@ export async function joinSiblings(onFailure: (cause: unknown) => void): Promise
       const question = new Question(withinMs);
       questions.set(id, question);
       send({ type: 'sluice:ask', id, announcement });
-      const given = await question.answers;
+      const input = await question.answers;
       questions.delete(id);
-      return given;
+      return input;
     },
     answer(topic, answer) {
       answers.set(topic, answer);
@@ -113,7 +113,7 @@ export async function joinSiblings(onFailure: (cause: unknown) => void): Promise
 /** The answers to a question, until all have come or its time is over. */
 class Question {
   readonly answers: Promise<readonly string[]>;
-  readonly #given: string[] = [];
+  readonly #input: string[] = [];
   #missing = Number.POSITIVE_INFINITY;
   #end = (): void => {};
 
@@ -122,7 +122,7 @@ class Question {
       const timer = setTimeout(() => this.#end(), Math.min(withinMs, roundMaxMs));
       this.#end = () => {
         clearTimeout(timer);
-        resolve(this.#given);
+        resolve(this.#input);
       };
     });
   }
@@ -133,7 +133,7 @@ class Question {
   }
 
   take(answer: string | undefined): void {
-    if (answer !== undefined) this.#given.push(answer);
+    if (answer !== undefined) this.#input.push(answer);
     this.#missing -= 1;
     if (this.#missing === 0) this.#end();
   }

@@ -171,8 +171,8 @@ interface NodeLogLevel extends LogLevelControl {
  * @param configured what a second SIGUSR2 returns to
  */
 export function openLogLevel(configured: LogLevel): NodeLogLevel {
-  const given = process.env[inherited];
-  let level = isLevel(given) ? given : configured;
+  const input = process.env[inherited];
+  let level = isLevel(input) ? input : configured;
   let others: Siblings | undefined;
   logToStandardError(level);
   const control: NodeLogLevel = {

@@ -91,9 +91,9 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
     async seed(seed) {
       for (const [bucket, objects] of Object.entries(seed)) {
         await put(`/${bucket}`, { body: '' });
-        for (const [key, given] of Object.entries(objects)) {
-          const isBody = typeof given === 'string' || given instanceof Uint8Array;
-          await put(`/${bucket}/${key.split('/').map(encode).join('/')}`, isBody ? { body: given } : given);
+        for (const [key, input] of Object.entries(objects)) {
+          const isBody = typeof input === 'string' || input instanceof Uint8Array;
+          await put(`/${bucket}/${key.split('/').map(encode).join('/')}`, isBody ? { body: input } : input);
         }
       }
     },

@@ -11,7 +11,7 @@ import { askedAt, locate } from '../../gateway/locate.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import { amz, shownDialect } from '../../protocol/dialect.ts';
+import { amz, replyDialect } from '../../protocol/dialect.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/render.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type Incoming, splitTarget } from '../../protocol/wire.ts';
@@ -240,7 +240,7 @@ function observed(config: Config, { faults, answered, gateway }: Observing) {
       ...asked,
       method,
       target,
-      headers: shownHeaders(incoming),
+      headers: visibleHeaders(incoming),
       operation,
       status: reply.status,
       code,
@@ -284,13 +284,13 @@ function refuse(
     ['*-request-id', requestId],
     ['*-id-2', requestId],
   ] as const;
-  const dialect = shownDialect([...wire.headers.names(), ...query.split('&')]);
+  const dialect = replyDialect([...wire.headers.names(), ...query.split('&')]);
   return { ...reply, headers: renderHeaders([...ids, ...reply.headers], dialect) };
 }
 
 const secretHeaders: ReadonlySet<string> = new Set(['authorization', `${amz.headerPrefix}security-token`]);
 
-const shownHeaders = ({ wire: { headers } }: Incoming): Readonly<Record<string, string>> =>
+const visibleHeaders = ({ wire: { headers } }: Incoming): Readonly<Record<string, string>> =>
   Object.fromEntries(
     [...headers.names()]
       .filter((name) => !secretHeaders.has(name))

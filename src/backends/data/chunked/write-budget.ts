@@ -43,14 +43,14 @@ export class WriteBudget implements ShareBudget {
 
   /**
    * The share of a chunk of this size, not yet taken.
-   * @param heldMax what its store holds of it at most, where that is more than usual
+   * @param bufferedMax what its store holds of it at most, where that is more than usual
    */
-  open(size: number | undefined, heldMax = shareMax): Share {
-    return new Share(this, this.#shareOf(size, heldMax));
+  open(size: number | undefined, bufferedMax = shareMax): Share {
+    return new Share(this, this.#shareOf(size, bufferedMax));
   }
 
-  #shareOf(size: number | undefined, heldMax = shareMax): number {
-    return Math.min(size ?? heldMax, heldMax, this.#bytesMax);
+  #shareOf(size: number | undefined, bufferedMax = shareMax): number {
+    return Math.min(size ?? bufferedMax, bufferedMax, this.#bytesMax);
   }
 
   /**
@@ -59,7 +59,7 @@ export class WriteBudget implements ShareBudget {
    */
   async take(size: number | undefined, signal?: AbortSignal): Promise<number> {
     const bytes = this.#shareOf(size, size);
-    if (this.#waiting.length > 0 || !this.#makeRoom(bytes)) return this.#wait(bytes, signal);
+    if (this.#waiting.length > 0 || !this.#makeSpace(bytes)) return this.#wait(bytes, signal);
     this.#taken += bytes;
     return bytes;
   }
@@ -85,7 +85,7 @@ export class WriteBudget implements ShareBudget {
     this.#parked.delete(share);
   }
 
-  #makeRoom(bytes: number): boolean {
+  #makeSpace(bytes: number): boolean {
     if (this.#taken + bytes <= this.#bytesMax) return true;
     const slowSince = this.#clock.elapsed() - patienceMs;
     let spilling = 0;
@@ -108,7 +108,7 @@ export class WriteBudget implements ShareBudget {
   /** In line, so that small shares do not starve a large one. */
   #admit(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (!this.#makeRoom(next.bytes)) return;
+      if (!this.#makeSpace(next.bytes)) return;
       this.#waiting.shift();
       this.#taken += next.bytes;
       next.admit();
@@ -201,7 +201,7 @@ export class Share implements ChunkMemory {
   readonly #budget: ShareBudget;
   #bytes: number;
   /** How much of the chunk the store holds once it has spilled. */
-  #heldBytes = Number.POSITIVE_INFINITY;
+  #bufferedBytes = Number.POSITIVE_INFINITY;
   #spill: () => boolean = () => false;
   #taken = 0;
   #arrivedBytes = paceBytes;
@@ -241,20 +241,20 @@ export class Share implements ChunkMemory {
     if (this.#taken === 0 && this.#bytes > 0) await this.take(signal);
   }
 
-  spillBy(heldBytes: number, spill: () => boolean): void {
-    this.#heldBytes = heldBytes;
+  spillBy(bufferedBytes: number, spill: () => boolean): void {
+    this.#bufferedBytes = bufferedBytes;
     this.#spill = spill;
   }
 
   /** Makes the store hold little from now on. @returns the bytes that are freed when the store has written them */
   spill(): number {
-    if (this.#spill()) return Math.max(0, this.#taken - this.#heldBytes);
-    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    if (this.#spill()) return Math.max(0, this.#taken - this.#bufferedBytes);
+    this.#bytes = Math.min(this.#bytes, this.#bufferedBytes);
     return 0;
   }
 
   release(): void {
-    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    this.#bytes = Math.min(this.#bytes, this.#bufferedBytes);
     const excess = this.#taken - this.#bytes;
     if (excess <= 0) return;
     this.#taken -= excess;

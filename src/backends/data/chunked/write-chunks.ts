@@ -33,7 +33,7 @@ async function writeOnly(
   signal?.throwIfAborted();
   const { length } = bytes;
   if (size !== undefined && length !== size) throw new Error(`a source of ${size} bytes gave ${length}`);
-  const held = budget?.pass(length);
+  const reserved = budget?.pass(length);
   try {
     const { small } = store;
     const { at } = await (small !== undefined && length <= small.bytesMax
@@ -46,7 +46,7 @@ async function writeOnly(
         }));
     return at === undefined ? { cluster, id, size: length } : { cluster, id, size: length, at };
   } finally {
-    if (held !== undefined) budget?.give(held);
+    if (reserved !== undefined) budget?.give(reserved);
   }
 }
 
@@ -82,7 +82,7 @@ async function writeMany(
   const write = async (index: number): Promise<void> => {
     const { isWhole } = input;
     const expected = isWhole
-      ? input.heldBytes
+      ? input.bufferedBytes
       : size === undefined
         ? undefined
         : Math.min(chunkBytes, size - index * chunkBytes);
@@ -92,7 +92,7 @@ async function writeMany(
       ...(expected === undefined ? {} : { size: expected }),
       ...(signal && { signal }),
     };
-    const share = budget?.open(expected, store.heldBytesMax);
+    const share = budget?.open(expected, store.bufferedBytesMax);
     const cut = input.cut(share, signal);
     try {
       if (isWhole) share?.pass();
@@ -148,7 +148,7 @@ class Cutter {
   cutEnded: Promise<void> = ended;
   readonly #source: AsyncIterator<Uint8Array>;
   /** Arrays that were pulled and not yet dealt: one, or two after the look-ahead. */
-  readonly #held: Uint8Array[] = [];
+  readonly #reserved: Uint8Array[] = [];
   #ended = false;
   #failure: { readonly cause: unknown } | undefined;
   #endCut: () => void = () => {};
@@ -159,34 +159,34 @@ class Cutter {
 
   /** Everything that is left of the source is held here. */
   get isWhole(): boolean {
-    return this.#ended && this.heldBytes <= chunkBytes;
+    return this.#ended && this.bufferedBytes <= chunkBytes;
   }
 
-  get heldBytes(): number {
-    return this.#held.reduce((sum, bytes) => sum + bytes.length, 0);
+  get bufferedBytes(): number {
+    return this.#reserved.reduce((sum, bytes) => sum + bytes.length, 0);
   }
 
   /** Call it first: returns the only array of a source of at most one chunk. It reads two arrays ahead. */
   async only(): Promise<Uint8Array | undefined> {
-    while (!this.#ended && this.#held.length < 2) this.#keep(await this.#source.next());
-    return this.#held.length === 1 && this.isWhole ? this.#held[0] : undefined;
+    while (!this.#ended && this.#reserved.length < 2) this.#keep(await this.#source.next());
+    return this.#reserved.length === 1 && this.isWhole ? this.#reserved[0] : undefined;
   }
 
   /** Whether there is another byte. */
   async hasMore(): Promise<boolean> {
-    if (this.#held.length === 0) await this.#pull();
-    return this.#held.length > 0;
+    if (this.#reserved.length === 0) await this.#pull();
+    return this.#reserved.length > 0;
   }
 
   async #pull(): Promise<void> {
-    for (const before = this.#held.length; !this.#ended && this.#held.length === before; ) {
+    for (const before = this.#reserved.length; !this.#ended && this.#reserved.length === before; ) {
       this.#keep(await this.#source.next());
     }
   }
 
   #keep({ done, value }: IteratorResult<Uint8Array>): void {
     if (done === true) this.#ended = true;
-    else if (value.length > 0) this.#held.push(value);
+    else if (value.length > 0) this.#reserved.push(value);
   }
 
   /** @param share lent while the source is waited for */
@@ -202,16 +202,16 @@ class Cutter {
     const next = async (): Promise<IteratorResult<Uint8Array>> => {
       this.#check();
       if (left === 0) return end();
-      if (this.#held.length === 0 && !this.#ended) {
+      if (this.#reserved.length === 0 && !this.#ended) {
         share?.park();
         await this.#pull();
-        await share?.resume(this.heldBytes, signal);
+        await share?.resume(this.bufferedBytes, signal);
       }
       this.#check();
-      const bytes = this.#held.shift();
+      const bytes = this.#reserved.shift();
       if (!bytes) return end();
       const dealt = bytes.length <= left ? bytes : bytes.subarray(0, left);
-      if (dealt !== bytes) this.#held.unshift(bytes.subarray(left));
+      if (dealt !== bytes) this.#reserved.unshift(bytes.subarray(left));
       left -= dealt.length;
       return { done: false, value: dealt };
     };

@@ -60,7 +60,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
   const listing = async () => ({ pools: await pools.all(), isOpen: (id: string) => open.has(id) });
 
   return {
-    heldBytesMax: chunkBytes,
+    bufferedBytesMax: chunkBytes,
     marks: marksIn({ connection, pools, clock: options.clock }),
 
     check: async () => void (await pools.all()),

@@ -202,9 +202,9 @@ export const later = <T extends (...args: never[]) => unknown>(
 ): Promise<ReturnType<T>> =>
   new Promise((resolve, reject) => {
     // koffi does not hold what C is looking at: this function, which it holds, does.
-    const held: unknown[] = [...args];
+    const pinned: unknown[] = [...args];
     const done = (error: unknown, result: ReturnType<T>): void => {
-      held.length = 0;
+      pinned.length = 0;
       if (error === null || error === undefined) resolve(result);
       else reject(error as Error);
     };

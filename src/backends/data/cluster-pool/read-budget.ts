@@ -27,26 +27,26 @@ export class ReadBudget {
 
   enter(): StreamMemory {
     this.#streams += 1;
-    let held = 0;
+    let reserved = 0;
     return {
-      nextBytes: (aheadBytes) => this.#nextBytes({ held, aheadBytes }),
+      nextBytes: (aheadBytes) => this.#nextBytes({ reserved, aheadBytes }),
       take: (bytes) => {
-        held += bytes;
+        reserved += bytes;
         this.#taken += bytes;
       },
       give: (bytes) => {
-        held -= bytes;
+        reserved -= bytes;
         this.#taken -= bytes;
       },
       leave: () => {
         this.#streams -= 1;
-        this.#taken -= held;
-        held = 0;
+        this.#taken -= reserved;
+        reserved = 0;
       },
     };
   }
 
-  #nextBytes({ held, aheadBytes }: { readonly held: number; readonly aheadBytes: number }): number {
+  #nextBytes({ reserved, aheadBytes }: { readonly reserved: number; readonly aheadBytes: number }): number {
     const free = Math.max(0, this.#bytesMax - this.#taken);
     const share = this.#bytesMax / Math.max(1, this.#streams);
     const requested = powerOfBlocks(
@@ -54,7 +54,7 @@ export class ReadBudget {
     );
     // A stream without any read under way would not progress: it gets a block in any case.
     if (aheadBytes === 0) return requested;
-    return requested <= free && held + requested <= share && aheadBytes + requested <= this.#aheadBytes
+    return requested <= free && reserved + requested <= share && aheadBytes + requested <= this.#aheadBytes
       ? requested
       : 0;
   }

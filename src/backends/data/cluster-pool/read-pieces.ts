@@ -46,7 +46,7 @@ export async function* readPieces(
   const aheadBytes = (): number => ahead.reduce((sum, { bytes }) => sum + bytes.length, 0);
   const memory = parts.budget.enter();
   const plan = plannedReads(parts, pieces, { memory, aheadBytes });
-  const given: Reading[] = [];
+  const input: Reading[] = [];
   const cancel = (): void => {
     for (const { read } of ahead) read.cancel();
   };
@@ -65,8 +65,8 @@ export async function* readPieces(
       ahead.shift();
       yield bytes;
       // The reader requests the next array, so it is done with the one before this one.
-      given.push(reading);
-      if (given.length > 1) given.shift()?.giveBack();
+      input.push(reading);
+      if (input.length > 1) input.shift()?.giveBack();
     }
   } finally {
     signal?.removeEventListener('abort', cancel);
@@ -101,7 +101,7 @@ async function* plannedReads(
       const length = Math.min(Math.max(blockBytes, memory.nextBytes(aheadBytes())), alignedEnd - start);
       // The reader may keep an array that holds the whole range.
       const isOnly = pieces.length === 1 && start + length >= end && !chunk.isAsked;
-      const { bytes, giveBack } = isOnly ? kept(length, memory) : borrowed(length, memory);
+      const { bytes, giveBack } = isOnly ? owned(length, memory) : borrowed(length, memory);
       const read = chunk.pool.read(piece.chunk.id, bytes, { offset: start, wantsAttribute: !chunk.isAsked });
       // Awaited in its turn.
       read.done.catch(() => {});
@@ -123,7 +123,7 @@ function openPool(parts: ReadParts, piece: ChunkPiece): Promise<RadosPool> {
 
 type Memory = Pick<Reading, 'bytes' | 'giveBack'>;
 
-function kept(length: number, memory: StreamMemory): Memory {
+function owned(length: number, memory: StreamMemory): Memory {
   memory.take(length);
   return { bytes: freshBytes(length), giveBack: () => memory.give(length) };
 }

@@ -11,7 +11,7 @@ import { fileMode, isMissing, type Layout, parsePlace, segmentPath } from './lay
 
 export const entryBytes = 8;
 const deadMask = 0x5ea1dead;
-const keptMask = 0x6eeb4c15;
+const liveMask = 0x6eeb4c15;
 
 interface DeadParts {
   readonly layout: Layout;
@@ -23,8 +23,8 @@ export const appendDead = (parts: DeadParts, segment: string, offsets: readonly 
   append(parts, segment, { offsets, mask: deadMask });
 
 /** Revokes removals. A compaction that has read the file before reclaims their space all the same. */
-const appendKept = async (parts: DeadParts, segment: string, offsets: readonly number[]): Promise<void> =>
-  void (await append(parts, segment, { offsets, mask: keptMask }));
+const appendLive = async (parts: DeadParts, segment: string, offsets: readonly number[]): Promise<void> =>
+  void (await append(parts, segment, { offsets, mask: liveMask }));
 
 async function append(
   { layout, disk }: DeadParts,
@@ -67,9 +67,9 @@ export function readDead(layout: Layout, segment: string): Dead {
   for (let at = 0; at + entryBytes <= bytes.length; ) {
     const offset = bytes.readUInt32LE(at);
     const mask = (bytes.readUInt32LE(at + 4) ^ offset) >>> 0;
-    const isSound = mask === deadMask || mask === keptMask;
+    const isSound = mask === deadMask || mask === liveMask;
     if (mask === deadMask) offsets.add(offset);
-    if (mask === keptMask) offsets.delete(offset);
+    if (mask === liveMask) offsets.delete(offset);
     at += isSound ? entryBytes : 1;
   }
   return { offsets, seen: bytes.length };
@@ -117,7 +117,7 @@ export function removalMarks(parts: {
     async unmark({ at }) {
       if (at === undefined) return;
       const { segment, offset } = parsePlace(at);
-      if (offsetsIn(segment).has(offset)) await appendKept(parts, segment, [offset]);
+      if (offsetsIn(segment).has(offset)) await appendLive(parts, segment, [offset]);
     },
   };
 }

@@ -137,7 +137,7 @@ export class SegmentReader {
       if (!open) return undefined;
       const checkedAt = this.#clock.elapsed();
       handle = { ...open, segment, seed: deriveSeed(segment), checkedAt, users: 0, isDropped: false };
-      this.#makeRoom();
+      this.#makeSpace();
       this.#tableBytes += tableBytesOf(handle);
     } else {
       this.#handles.delete(segment);
@@ -153,7 +153,7 @@ export class SegmentReader {
     return fs.statSync(path, { throwIfNoEntry: false })?.ino === handle.inode;
   }
 
-  #makeRoom(): void {
+  #makeSpace(): void {
     for (const segment of this.#handles.keys()) {
       if (this.#handles.size < openMax && this.#tableBytes <= tableBytesMax) return;
       this.drop(segment);

@@ -90,7 +90,7 @@ export class SegmentWriter {
     if (this.#isClosed) return Promise.reject(new Error('the chunk store is closed'));
     const record = describe(id, { owner, size: data.length });
     const { promise, resolve, reject } = Promise.withResolvers<ChunkRef>();
-    const batch = this.#room(record.headerBytes + data.length);
+    const batch = this.#space(record.headerBytes + data.length);
     const { headerBytes } = record;
     batch.entries.push({ id, size: data.length, headerBytes, at: batch.used, resolve, reject });
     this.#encode(batch, record, data);
@@ -108,7 +108,7 @@ export class SegmentWriter {
     batch.used += record.headerBytes + data.length;
   }
 
-  #room(length: number): Batch {
+  #space(length: number): Batch {
     const last = this.#waiting.at(-1);
     if (last && last.used + length <= last.buffer.length) return last;
     const buffer = this.#spare.pop() ?? Buffer.allocUnsafeSlow(batchBytes);
@@ -160,11 +160,11 @@ export class SegmentWriter {
   #currentFor(batch: Batch): OwnSegment | undefined {
     const current = this.#segment;
     if (current === undefined) return undefined;
-    const hasRoom =
+    const hasSpace =
       current.end + batch.used <= (this.#parts.segmentBytesMax ?? segmentBytesMaxDefault) &&
       current.records + batch.entries.length <= segmentRecordsMax &&
       this.#parts.clock.now() - current.appendedAt <= idleMsMax;
-    if (hasRoom) return current;
+    if (hasSpace) return current;
     this.#segment = undefined;
     current.seal();
     return undefined;

@@ -30,7 +30,7 @@ export const listing = element(
   lax,
 );
 
-export const foreignListing = element(
+export const unmanagedListing = element(
   {
     IsTruncated: bool,
     EncodingType: optional(token),

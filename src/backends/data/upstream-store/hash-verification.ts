@@ -28,33 +28,33 @@ export const wrongSha256 = 'XAmzContentSHA256Mismatch';
 export class HashVerification {
   readonly #options: HashVerificationOptions;
   /** How the upstream encrypted the object whose ETag was tested; undefined where it failed the test. */
-  #shown: Promise<string | undefined> | undefined;
+  #verified: Promise<string | undefined> | undefined;
   #notBefore = 0;
 
   constructor(options: HashVerificationOptions) {
     this.#options = options;
   }
 
-  async isGiven(): Promise<boolean> {
+  async isVerified(): Promise<boolean> {
     return (await this.#ask()) !== undefined;
   }
 
   /** Whether an answer is consistent with the test; otherwise the upstream is tested again. */
   async holdsFor(headers: Readonly<Record<string, string>>): Promise<boolean> {
     const isSame = isMd5(etagIn(headers), headers) && (await this.#ask()) === encryptionIn(headers);
-    if (!isSame) this.#shown = undefined;
+    if (!isSame) this.#verified = undefined;
     return isSame;
   }
 
   async #ask(): Promise<string | undefined> {
     const now = this.#options.clock.elapsed();
-    if (this.#shown === undefined && now < this.#notBefore) return undefined;
-    this.#shown ??= this.#probe().catch(() => {
-      this.#shown = undefined;
+    if (this.#verified === undefined && now < this.#notBefore) return undefined;
+    this.#verified ??= this.#probe().catch(() => {
+      this.#verified = undefined;
       this.#notBefore = now + againMs;
       return undefined;
     });
-    return this.#shown;
+    return this.#verified;
   }
 
   async #probe(): Promise<string | undefined> {

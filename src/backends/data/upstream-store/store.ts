@@ -10,14 +10,14 @@ import {
   type ClusterHealth,
   DataUnavailable,
   type Extent,
-  type ForeignDetails,
-  type ForeignObject,
-  type ForeignObjects,
-  type ForeignPage,
+  type ForwardedUpload,
   type FoundExtent,
-  type HeldUpload,
   type ObjectBytes,
   type Owner,
+  type UnmanagedDetails,
+  type UnmanagedObject,
+  type UnmanagedObjects,
+  type UnmanagedPage,
   type UploadBytes,
   UploadGone,
   unknownSize,
@@ -30,11 +30,11 @@ import type { WriteBudget } from '../chunked/write-budget.ts';
 import { LoanedArrays } from '../chunked/write-chunks.ts';
 import {
   etagIn,
-  foreignListing,
   isGone,
   listing,
   readAnswer,
   UpstreamError,
+  unmanagedListing,
   uploadListing,
 } from './answers.ts';
 import { Attempts, openUpstreamClient, retrying, type Upstream, type UpstreamReply } from './client.ts';
@@ -76,13 +76,13 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
     clusters,
     // An extent is one object.
     pieceBytes: Number.POSITIVE_INFINITY,
-    uploads: heldUploads(connectionTo),
+    uploads: forwardedUploads(connectionTo),
     marks: [...connections.values()].map(markIn),
-    foreign: foreignObjects(connectionTo),
+    foreign: unmanagedObjects(connectionTo),
 
     // Hashing little costs little.
     verifies: async (cluster, size) =>
-      size > smallMax && size <= singleMax && connectionTo(cluster).hashVerification.isGiven(),
+      size > smallMax && size <= singleMax && connectionTo(cluster).hashVerification.isVerified(),
 
     write: (source, write) => writeExtent(connectionTo(write.cluster, write.cause), source, write),
 
@@ -106,8 +106,9 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
       return false;
     },
 
-    async isStored({ cluster, id, foreign }) {
-      if (foreign !== undefined) return (await headObject(connectionTo(cluster), foreign.key)) !== undefined;
+    async isStored({ cluster, id, foreign: unmanaged }) {
+      if (unmanaged !== undefined)
+        return (await headObject(connectionTo(cluster), unmanaged.key)) !== undefined;
       for await (const { extent } of findExtents(connectionTo(cluster), `${id}.`)) {
         if (extent.id === id) return true;
       }
@@ -236,9 +237,9 @@ export async function removeExtents(connection: Connection, extents: readonly Ex
   }
 }
 
-async function removeExtent(connection: Connection, { id, size, foreign }: Extent): Promise<void> {
+async function removeExtent(connection: Connection, { id, size, foreign: unmanaged }: Extent): Promise<void> {
   // The gateway did not store it, and others may read it.
-  if (foreign !== undefined) return;
+  if (unmanaged !== undefined) return;
   const key = toKey(connection.prefix, id);
   if (size === unknownSize) {
     // First, so that no completion on its way makes an object of it afterwards.
@@ -250,7 +251,9 @@ async function removeExtent(connection: Connection, { id, size, foreign }: Exten
 
 // Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object.
 
-export const heldUploads = (connectionTo: (cluster: string, cause?: Cause) => Connection): UploadBytes => ({
+export const forwardedUploads = (
+  connectionTo: (cluster: string, cause?: Cause) => Connection,
+): UploadBytes => ({
   async begin({ cluster, id, owner, cause }) {
     const connection = connectionTo(cluster, cause);
     const key = toKey(connection.prefix, id);
@@ -294,7 +297,7 @@ export const heldUploads = (connectionTo: (cluster: string, cause?: Cause) => Co
   },
 });
 
-const buildQuery = ({ uploadId }: HeldUpload, part: number) =>
+const buildQuery = ({ uploadId }: ForwardedUpload, part: number) =>
   [
     ['partNumber', String(part)],
     ['uploadId', uploadId],
@@ -404,7 +407,7 @@ const systemHeaders = [
 ] as const;
 const userPrefix = `${amz.headerPrefix}meta-`;
 
-const foreignObjects = (connectionTo: (cluster: string) => Connection): ForeignObjects => ({
+const unmanagedObjects = (connectionTo: (cluster: string) => Connection): UnmanagedObjects => ({
   refusal(cluster) {
     const { prefix } = connectionTo(cluster);
     return prefix === ''
@@ -422,7 +425,7 @@ const foreignObjects = (connectionTo: (cluster: string) => Connection): ForeignO
     if (after !== '') query.push(['start-after', after]);
     const page = await retrying(connection, { signal }, async () => {
       const { bytes } = await connection.client.ask({ method: 'GET', query, signal });
-      return readAnswer(foreignListing, 'ListBucketResult', bytes);
+      return readAnswer(unmanagedListing, 'ListBucketResult', bytes);
     });
     const decode = page.EncodingType === 'url' ? decodeKey : (key: string) => key;
     const keys = page.Contents.map(({ Key }) => decode(Key));
@@ -437,7 +440,7 @@ const foreignObjects = (connectionTo: (cluster: string) => Connection): ForeignO
     const connection = connectionTo(cluster);
     const headers = await readHeaders(connection, key, signal);
     if (headers === undefined || ownerIn(headers) !== undefined) return undefined;
-    const object: ForeignObject = {
+    const object: UnmanagedObject = {
       key,
       size: Number(headers['content-length']),
       etag: etagIn(headers),
@@ -458,7 +461,7 @@ function readPage(
   { prefix }: Connection,
   contents: readonly Listed[],
   { keys, last }: { readonly keys: readonly string[]; readonly last: string | undefined },
-): ForeignPage {
+): UnmanagedPage {
   const objects = contents.flatMap(({ Size, ETag = '', LastModified = '', StorageClass = '' }, i) => {
     const key = keys[i] ?? '';
     const object = { key, size: Size, etag: ETag.replaceAll('"', ''), modified: Date.parse(LastModified) };
@@ -469,7 +472,7 @@ function readPage(
   return { objects, skipped: contents.length - objects.length, last };
 }
 
-const isSound = ({ size, etag, modified }: ForeignObject): boolean =>
+const isSound = ({ size, etag, modified }: UnmanagedObject): boolean =>
   Number.isSafeInteger(size) && etag !== '' && Number.isFinite(modified);
 
 /** Undefined for an object that does not exist, or that the upstream describes only to requests with its key (SSE-C). */
@@ -487,7 +490,7 @@ const readHeaders = (
     }
   });
 
-function described(headers: Readonly<Record<string, string>>): Pick<ForeignDetails, 'system' | 'user'> {
+function described(headers: Readonly<Record<string, string>>): Pick<UnmanagedDetails, 'system' | 'user'> {
   const system = systemHeaders.flatMap((name) => {
     const value = headers[name];
     return value === undefined || value === '' ? [] : [[name, asBytes(value)] as const];

@@ -22,9 +22,9 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
   readonly #options: UploadBodyOptions;
   readonly #blocks: Uint8Array[] = [];
   #turn = 0;
-  #held: Uint8Array | undefined;
+  #buffered: Uint8Array | undefined;
   #rest: Uint8Array | undefined;
-  #given = 0;
+  #input = 0;
   /** The source has ended. */
   #isDone = false;
   #isLeft = false;
@@ -55,10 +55,10 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
   async next(): Promise<IteratorResult<Uint8Array>> {
     try {
       for (;;) {
-        const before = this.#held;
-        this.#held = await this.#gather();
+        const before = this.#buffered;
+        this.#buffered = await this.#gather();
         if (before !== undefined) return { done: false, value: before };
-        if (this.#held === undefined) return { done: true, value: undefined };
+        if (this.#buffered === undefined) return { done: true, value: undefined };
       }
     } catch (cause) {
       this.#failure ??= { cause };
@@ -94,10 +94,10 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
       filled += fitting.length;
       this.#rest = fitting.length < piece.length ? piece.subarray(fitting.length) : undefined;
     }
-    this.#given += filled;
-    if (this.#given > size || (this.#given === size && this.#rest !== undefined))
+    this.#input += filled;
+    if (this.#input > size || (this.#input === size && this.#rest !== undefined))
       throw new Error(`a source of ${size} bytes gave more`);
-    if (this.#isDone && this.#given < size) throw new Error(`a source of ${size} bytes gave ${this.#given}`);
+    if (this.#isDone && this.#input < size) throw new Error(`a source of ${size} bytes gave ${this.#input}`);
     if (filled === 0) return undefined;
     return filled === block.length ? block : block.subarray(0, filled);
   }

@@ -88,13 +88,13 @@ async function* cutParts(
 
 async function upload(
   connection: Connection,
-  given: {
+  input: {
     readonly object: NewObject;
     readonly first: Uint8Array;
     readonly parts: AsyncIterable<Uint8Array>;
   },
 ): Promise<number> {
-  const { key, headers, signal } = given.object;
+  const { key, headers, signal } = input.object;
   const begun = await beginUpload(connection, { key, headers });
   try {
     const done: UploadedPart[] = [];
@@ -108,8 +108,8 @@ async function upload(
       done.push({ part, etag: await putWhole(connection, { key, query, bytes, signal }) });
       size += bytes.length;
     };
-    await send(given.first);
-    for await (const bytes of given.parts) await send(bytes);
+    await send(input.first);
+    for await (const bytes of input.parts) await send(bytes);
     await assemble(connection, begun, { parts: done, size });
     return size;
   } catch (cause) {

@@ -27,7 +27,7 @@ import {
 } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { MetadataDamaged, StoreUnavailable } from '../../../ports/metadata-store.ts';
-import type { DiskRoom } from '../../disk-room.ts';
+import type { DiskSpace } from '../../disk-space.ts';
 import {
   type Batch,
   newBatch,
@@ -60,7 +60,7 @@ const revisionsPerTransaction = 2 ** 16;
 export class Journal {
   readonly #database: Database;
   readonly #clock: Clock;
-  readonly #room: DiskRoom | undefined;
+  readonly #space: DiskSpace | undefined;
   readonly #guard: WriteGuard;
   readonly #waiting: Entry[] = [];
   #closed = false;
@@ -69,7 +69,7 @@ export class Journal {
   constructor(database: Database, { clock, ...guarded }: { readonly clock: Clock } & WriteGuardOptions) {
     this.#database = database;
     this.#clock = clock;
-    this.#room = guarded.room;
+    this.#space = guarded.space;
     this.#guard = new WriteGuard(guarded);
   }
 
@@ -106,7 +106,7 @@ export class Journal {
       await new Promise((resolve) => setImmediate(resolve));
       return;
     }
-    const shortage = this.#room?.shortage();
+    const shortage = this.#space?.shortage();
     if (shortage === undefined) {
       const left = await this.#attempt([]);
       if (left.length > 0) await this.#runWithout(left);
@@ -141,7 +141,7 @@ export class Journal {
     for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
       try {
         await this.#database.transaction(() => {
-          if (this.#room?.shortage() !== undefined && taken.some(({ frees }) => frees))
+          if (this.#space?.shortage() !== undefined && taken.some(({ frees }) => frees))
             this.#guard.ensureHeadroom();
           if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
           batch = this.#run(taken);
@@ -161,7 +161,7 @@ export class Journal {
           return taken.filter((entry) => !damaged.includes(entry));
         }
         const frees = taken.some((entry) => entry.frees);
-        const way = this.#room?.yieldToClients(reason, { frees }) ?? { error: reason, isWorthRetry: false };
+        const way = this.#space?.yieldToClients(reason, { frees }) ?? { error: reason, isWorthRetry: false };
         if (way.isWorthRetry)
           for (const other of taken.filter((entry) => !entry.frees)) {
             taken.splice(taken.indexOf(other), 1);
@@ -251,7 +251,7 @@ export class LoopTurn {
 
 interface WriteGuardOptions {
   readonly directory: string;
-  readonly room?: DiskRoom | undefined;
+  readonly space?: DiskSpace | undefined;
   /** Called once, when the store will not commit again: the process should be replaced. */
   readonly onBroken?: ((cause: unknown) => void) | undefined;
 }
@@ -290,8 +290,8 @@ class WriteGuard {
 
   /** Inside a transaction on a full disk. @throws StorageFull */
   ensureHeadroom(): void {
-    const { room } = this.#options;
-    if (room !== undefined && this.#descriptor !== undefined) ensureHeadroom(this.#descriptor, room);
+    const { space } = this.#options;
+    if (space !== undefined && this.#descriptor !== undefined) ensureHeadroom(this.#descriptor, space);
   }
 
   close(): void {
@@ -354,13 +354,13 @@ const piece = new Uint8Array(64 * 1024);
  * Call it inside a write transaction: no other process may use the pages behind the last one meanwhile.
  * @throws StorageFull where there is not enough space for a deletion
  */
-function ensureHeadroom(descriptor: number, room: Pick<DiskRoom, 'spend'>): void {
+function ensureHeadroom(descriptor: number, space: Pick<DiskSpace, 'spend'>): void {
   const meta = latestMeta(descriptor);
   if (meta === undefined) return;
   const end = (meta.lastPage + 1) * meta.pageBytes;
   let size = Math.max(end, fstatSync(descriptor).size);
   if (size - end >= lowBytes) return;
-  room.spend();
+  space.spend();
   try {
     while (size - end < targetBytes) size += writeSync(descriptor, piece, 0, piece.length, size);
   } catch {

@@ -22,7 +22,7 @@ import {
   StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import type { DiskRoom } from '../../disk-room.ts';
+import type { DiskSpace } from '../../disk-space.ts';
 import { type Columns, compareBytes, passed, type Span, SpanCursor } from '../key-order.ts';
 import { type Codec, expiryKey, expiryTime, rowKeyOf, space } from '../records/codec.ts';
 import { removalsPerTransaction, removeExpired } from '../records/expiries.ts';
@@ -43,7 +43,7 @@ export interface EmbeddedOptions {
   /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
   readonly intentTtlMs?: number;
   /** Frees disk space for commits that meet a full disk. */
-  readonly room?: DiskRoom | undefined;
+  readonly space?: DiskSpace | undefined;
   /** Called once, when the store will not commit again: the process should be replaced. */
   readonly onBroken?: (cause: unknown) => void;
   /** Called when lmdb refuses a transaction that was sound when it began; the store begins it again once. */
@@ -172,7 +172,7 @@ class EmbeddedCursor<T extends AnyTable> extends SpanCursor<T> {
   readonly #scanned: Scanned<T>;
   readonly #projection: Projection;
   /** Read ahead of a damaged row, and handed out after the error. */
-  #held: Stored<RowOf<T>>[] = [];
+  #buffered: Stored<RowOf<T>>[] = [];
   #isBehindDamage = false;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
@@ -186,7 +186,7 @@ class EmbeddedCursor<T extends AnyTable> extends SpanCursor<T> {
     if (turn.isOver()) await turn.next();
     const partition = at.in as Columns;
     const { columns, requested } = this.#projection;
-    const rows = this.#held.splice(0);
+    const rows = this.#buffered.splice(0);
     if (rows.length > 0) return rows;
     if (count <= 0 || this.isDone()) return rows;
     const now = clock.now();
@@ -215,7 +215,7 @@ class EmbeddedCursor<T extends AnyTable> extends SpanCursor<T> {
   /** A caller that continues after the error gets all other rows of the range, as far as they can be found. */
   #passOver(cause: MetadataDamaged, rows: Stored<RowOf<T>>[]): void {
     const wasBehindDamage = this.#isBehindDamage;
-    this.#held = rows;
+    this.#buffered = rows;
     this.#isBehindDamage = true;
     const { low, high, reverse } = this.span;
     if (cause instanceof PageDamaged) {

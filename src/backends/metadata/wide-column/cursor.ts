@@ -163,14 +163,14 @@ export async function* everyRow(
   const query = `SELECT * FROM ${tables.keyspace}.${table.name}`;
   const isCounter = table.kind === 'counter';
   /** The additions of a counter row may be on two pages. */
-  let held: readonly RawRow[] = [];
+  let pending: readonly RawRow[] = [];
   let pageState = position;
   do {
     const page = await session.readPage(query, [], { count: rowsPerPage, pageState });
     pageState = page.pageState;
     if (isCounter) {
-      const groups = byPartition(codec, [...held, ...page.rows]);
-      held = pageState === undefined ? [] : (groups.pop() ?? []);
+      const groups = byPartition(codec, [...pending, ...page.rows]);
+      pending = pageState === undefined ? [] : (groups.pop() ?? []);
       yield { rows: groups.flatMap((group) => sums(codec, group)) };
     } else {
       const at = await now();

@@ -344,15 +344,15 @@ export async function wideColumnStore(options: WideColumnOptions): Promise<WideC
 
 // The cluster's own report: two queries to one host, and one to each for the size of the keyspace there, cached for ten seconds.
 
-const keptMs = 10_000;
-const keptBy = new WeakMap<Session, { readonly health: Promise<MetadataHealth>; readonly at: number }>();
+const cacheMs = 10_000;
+const cachedBy = new WeakMap<Session, { readonly health: Promise<MetadataHealth>; readonly at: number }>();
 
 function clusterHealth(session: Session, keyspace: string): Promise<MetadataHealth> {
-  const kept = keptBy.get(session);
-  if (kept !== undefined && performance.now() - kept.at < keptMs) return kept.health;
+  const cached = cachedBy.get(session);
+  if (cached !== undefined && performance.now() - cached.at < cacheMs) return cached.health;
   const health = probe(session, keyspace);
-  keptBy.set(session, { health, at: performance.now() });
-  health.catch(() => keptBy.delete(session));
+  cachedBy.set(session, { health, at: performance.now() });
+  health.catch(() => cachedBy.delete(session));
   return health;
 }
 

@@ -39,15 +39,15 @@ export async function assertNotExceeded(ctx: Ctx, bucket: BucketRow): Promise<vo
   }
 }
 
-interface Held {
+interface Reserved {
   readonly share: Share;
   readonly hold: Hold;
 }
 
-export class Room {
+export class Reservation {
   readonly #ctx: Ctx;
   /** By scope. */
-  readonly #held = new Map<string, Held>();
+  readonly #reserved = new Map<string, Reserved>();
   readonly #isFenced: boolean;
 
   /** @param isFenced whether the commit states the generation of the bucket */
@@ -65,22 +65,23 @@ export class Room {
     for (const scope of scopesOf(bucket)) {
       const need = growth(without(change, scope.bytesOf(freed)));
       if (fits(need, nothing)) continue;
-      const held = this.#held.get(scope.id);
-      if (held !== undefined && isValid(held, bucket)) {
-        if (!covers(held, need)) this.#held.set(scope.id, await this.#grow(held, bucket, need));
+      const reservation = this.#reserved.get(scope.id);
+      if (reservation !== undefined && isValid(reservation, bucket)) {
+        if (!covers(reservation, need))
+          this.#reserved.set(scope.id, await this.#grow(reservation, bucket, need));
         continue;
       }
-      held?.share.end(held.hold);
-      this.#held.delete(scope.id);
-      this.#held.set(scope.id, await this.#reserve(scope, bucket, need));
+      reservation?.share.end(reservation.hold);
+      this.#reserved.delete(scope.id);
+      this.#reserved.set(scope.id, await this.#reserve(scope, bucket, need));
     }
   }
 
-  #reserve(scope: Scope, bucket: BucketRow, need: Amount): Promise<Held> {
+  #reserve(scope: Scope, bucket: BucketRow, need: Amount): Promise<Reserved> {
     return reserve(this.#ctx, { scope, bucket, need, isFenced: this.#isFenced });
   }
 
-  async #grow({ share, hold }: Held, bucket: BucketRow, need: Amount): Promise<Held> {
+  async #grow({ share, hold }: Reserved, bucket: BucketRow, need: Amount): Promise<Reserved> {
     const more = growth({
       bytes: need.bytes - hold.amount.bytes,
       objects: need.objects - hold.amount.objects,
@@ -91,15 +92,15 @@ export class Room {
 
   /** The commit applied: its bytes are in the counters now. */
   applied(change: Amount, freed: Freed = noParts): void {
-    for (const { share, hold } of this.#held.values())
+    for (const { share, hold } of this.#reserved.values())
       share.end(hold, growth(without(change, share.scope.bytesOf(freed))));
-    this.#held.clear();
+    this.#reserved.clear();
   }
 
   /** The outcome of the commit is unknown: its room stays reserved until it is certain. */
   doubt(): void {
-    for (const { share, hold } of this.#held.values()) share.doubt(hold);
-    this.#held.clear();
+    for (const { share, hold } of this.#reserved.values()) share.doubt(hold);
+    this.#reserved.clear();
   }
 
   /** Gives back what no commit used. */
@@ -108,24 +109,29 @@ export class Room {
   }
 }
 
-const covers = ({ share, hold }: Held, need: Amount): boolean =>
+const covers = ({ share, hold }: Reserved, need: Amount): boolean =>
   fits(counted(need, share.limits), hold.amount);
 
-const isValid = ({ share, hold }: Held, bucket: BucketRow): boolean =>
+const isValid = ({ share, hold }: Reserved, bucket: BucketRow): boolean =>
   share.holds.has(hold) && hold.generation >= bucket.generation;
 
 /** Runs a write with room of its own, and gives back what it did not use. */
-export const withRoom = <T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> =>
-  workIn(new Room(ctx, { isFenced: true }), work);
+export const withReservation = <T>(ctx: Ctx, work: (reservation: Reservation) => Promise<T>): Promise<T> =>
+  workIn(new Reservation(ctx, { isFenced: true }), work);
 
 /** The same for a part, whose commit states no generation of the bucket. */
-export const withRoomForPart = <T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> =>
-  workIn(new Room(ctx, { isFenced: false }), work);
+export const withPartReservation = <T>(
+  ctx: Ctx,
+  work: (reservation: Reservation) => Promise<T>,
+): Promise<T> => workIn(new Reservation(ctx, { isFenced: false }), work);
 
-async function workIn<T>(room: Room, work: (room: Room) => Promise<T>): Promise<T> {
+async function workIn<T>(
+  reservation: Reservation,
+  work: (reservation: Reservation) => Promise<T>,
+): Promise<T> {
   try {
-    return await work(room);
+    return await work(reservation);
   } finally {
-    room.release();
+    reservation.release();
   }
 }

@@ -10,8 +10,8 @@ import type { BucketRow, UploadSession } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import {
   type Extent,
-  type HeldPart,
-  type HeldUpload,
+  type ForwardedPart,
+  type ForwardedUpload,
   type Owner,
   PartsChanged,
   type UploadBytes,
@@ -24,11 +24,14 @@ import { ownedParts } from './part-counts.ts';
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 
 /** The handle that binds a session to the cluster it began on. */
-export const formatHandle = ({ cluster, bucket, key, uploadId }: HeldUpload): string =>
+export const formatHandle = ({ cluster, bucket, key, uploadId }: ForwardedUpload): string =>
   [cluster, bucket, key, uploadId].join('\0');
 
 /** The upload in the store, for a session whose parts the store holds. */
-export function parseHeldUpload({ extentId, backendUploadId }: UploadSession): HeldUpload | undefined {
+export function parseForwardedUpload({
+  extentId,
+  backendUploadId,
+}: UploadSession): ForwardedUpload | undefined {
   if (extentId === undefined) return undefined;
   const [cluster = '', bucket = '', key = '', uploadId = ''] = backendUploadId.split('\0');
   return { cluster, bucket, key, uploadId };
@@ -40,7 +43,7 @@ export function requireUploads({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
   return bytes.uploads;
 }
 
-export interface NewHeldUpload {
+export interface NewForwardedUpload {
   readonly cluster: string;
   readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
   readonly owner: Owner & { readonly uploadId: string };
@@ -48,10 +51,14 @@ export interface NewHeldUpload {
 }
 
 /** Opens an upload in the store, and has `own` commit the session that it belongs to. */
-export async function beginHeld<T>(
+export async function beginForwarded<T>(
   ctx: StoreCtx,
-  { cluster, bucket, owner, requestId }: NewHeldUpload,
-  own: (held: { readonly upload: HeldUpload; readonly extentId: string; readonly op: Op }) => Promise<T>,
+  { cluster, bucket, owner, requestId }: NewForwardedUpload,
+  own: (forwarded: {
+    readonly upload: ForwardedUpload;
+    readonly extentId: string;
+    readonly op: Op;
+  }) => Promise<T>,
 ): Promise<T> {
   const op = await ctx.metadata.begin({ cluster });
   const extent = { cluster, id: `${op.id}.${owner.uploadId}`, size: unknownSize };
@@ -67,12 +74,12 @@ export async function beginHeld<T>(
 }
 
 /** Lets the store assemble the parts of a session into one extent; undefined when each part is an extent. */
-export async function completeHeld(
+export async function completeForwarded(
   ctx: Ctx,
   { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
-  parts: readonly HeldPart[],
+  parts: readonly ForwardedPart[],
 ): Promise<Extent | undefined> {
-  const upload = parseHeldUpload(session);
+  const upload = parseForwardedUpload(session);
   if (upload === undefined || session.extentId === undefined) return undefined;
   await requireUploads(ctx)
     .complete(upload, parts)
@@ -91,12 +98,12 @@ export function toUploadRefusal(cause: unknown, uploadId: string): unknown {
 }
 
 /** Removes the parts and the extent of an ended session from the store, unless a version owns the extent. */
-export async function clearHeld(
+export async function clearForwarded(
   ctx: Ctx,
   { uploadId, session, requestId }: StoredSession['row'],
   bucket: BucketRow | undefined,
 ): Promise<void> {
-  const upload = parseHeldUpload(session);
+  const upload = parseForwardedUpload(session);
   const { extentId, key } = session;
   if (upload === undefined || extentId === undefined) return;
   // Only an upload that was never committed, or whose bucket was deleted, is discarded.

@@ -6,23 +6,23 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   type ChunkStore,
+  type DiskState,
   isStorageFull,
-  type RoomState,
   type SmallWrite,
   StorageFull,
-  type StorageRoom,
+  type StorageSpace,
 } from '../ports/chunk-store.ts';
 import type { Clock } from '../ports/clock.ts';
 import { chunkBytes } from '../ports/object-bytes.ts';
 
-export interface DiskRoomOptions {
+export interface DiskSpaceOptions {
   /** `metadata`, or `data:<cluster>`. */
   readonly component: string;
   readonly directory: string;
   readonly reserveBytes: number;
   readonly clock: Pick<Clock, 'elapsed'>;
   /** The other stores on the same disk, whose ballast deletions may use too. */
-  readonly neighbours?: () => readonly DiskRoom[];
+  readonly neighbours?: () => readonly DiskSpace[];
 }
 
 /** How often a ballast that is not whole is looked at. */
@@ -48,8 +48,8 @@ interface Look {
   readonly isSpent: boolean;
 }
 
-export class DiskRoom {
-  readonly #options: DiskRoomOptions;
+export class DiskSpace {
+  readonly #options: DiskSpaceOptions;
   readonly #ballast: Ballast;
   readonly #ballastBytes: number;
   /** Runs while the ballast is not whole. */
@@ -59,7 +59,7 @@ export class DiskRoom {
   #admittedBytes = 0;
   #refilling: Promise<unknown> | undefined;
 
-  constructor(options: DiskRoomOptions) {
+  constructor(options: DiskSpaceOptions) {
     this.#options = options;
     this.#ballastBytes = Math.min(ballastBytesMax, Math.floor(options.reserveBytes / 4));
     this.#ballast = new Ballast(options.directory, this.#ballastBytes);
@@ -79,7 +79,7 @@ export class DiskRoom {
     return this.#warningOf(this.#look(), 0);
   }
 
-  state(): RoomState {
+  state(): DiskState {
     const look = this.#look();
     const warning = this.#warningOf(look, 0);
     const { component } = this.#options;
@@ -131,9 +131,9 @@ export class DiskRoom {
   /** Gives up the ballast of every store on this disk. @returns whether there was any */
   spend(): boolean {
     this.#last = undefined;
-    const rooms = [this, ...(this.#options.neighbours?.() ?? [])];
-    const spent = rooms.map((room) => room.#ballast.spend());
-    for (const room of rooms) room.#refillSoon();
+    const disks = [this, ...(this.#options.neighbours?.() ?? [])];
+    const spent = disks.map((space) => space.#ballast.spend());
+    for (const space of disks) space.#refillSoon();
     return spent.includes(true);
   }
 
@@ -329,30 +329,30 @@ function empty(path: string): boolean {
 // A chunk store on a disk whose reserve is kept: chunks are refused below it, removals may use it.
 
 /** Other errors than that of a full disk are not changed. */
-const yieldToClients = (room: DiskRoom, error: unknown): ReturnType<DiskRoom['yieldToClients']> =>
-  isStorageFull(error) ? room.yieldToClients(error) : { error, isWorthRetry: false };
+const yieldToClients = (space: DiskSpace, error: unknown): ReturnType<DiskSpace['yieldToClients']> =>
+  isStorageFull(error) ? space.yieldToClients(error) : { error, isWorthRetry: false };
 
-export function chunksInRoom(store: ChunkStore, room: DiskRoom): ChunkStore {
+export function chunksWithReserve(store: ChunkStore, space: DiskSpace): ChunkStore {
   const failed = (error: unknown): never => {
-    throw yieldToClients(room, error).error;
+    throw yieldToClients(space, error).error;
   };
   const small = ({ bytesMax, write }: SmallWrite): SmallWrite => ({
     bytesMax,
     async write(id, bytes, owner) {
-      room.take(bytes.length);
+      space.take(bytes.length);
       return write(id, bytes, owner).catch(failed);
     },
   });
   return {
     ...store,
     async write(id, source, options) {
-      room.take(options.size ?? chunkBytes);
+      space.take(options.size ?? chunkBytes);
       return store.write(id, source, options).catch(failed);
     },
     ...(store.small === undefined ? {} : { small: small(store.small) }),
     async remove(chunks) {
       await store.remove(chunks).catch((error: unknown) => {
-        const way = yieldToClients(room, error);
+        const way = yieldToClients(space, error);
         if (!way.isWorthRetry) throw way.error;
         return store.remove(chunks);
       });
@@ -362,13 +362,13 @@ export function chunksInRoom(store: ChunkStore, room: DiskRoom): ChunkStore {
 
 // The disks of a gateway: those of its stores, by component.
 
-type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock'>;
+type Shared = Pick<DiskSpaceOptions, 'reserveBytes' | 'clock'>;
 /** A disk on which no reserve is kept (`SVC_DISK_RESERVE=0`): operators see its space all the same. */
-type MeasuredDisk = Pick<DiskRoomOptions, 'component' | 'directory'>;
+type MeasuredDisk = Pick<DiskSpaceOptions, 'component' | 'directory'>;
 
-export class DiskRooms implements StorageRoom {
+export class DiskSpaces implements StorageSpace {
   readonly #shared: Shared;
-  readonly #rooms: DiskRoom[] = [];
+  readonly #disks: DiskSpace[] = [];
   readonly #measured: MeasuredDisk[] = [];
 
   constructor(shared: Shared) {
@@ -376,21 +376,21 @@ export class DiskRooms implements StorageRoom {
   }
 
   /** Undefined where no reserve is kept: the disk is then only measured. */
-  open(component: string, directory: string): DiskRoom | undefined {
+  open(component: string, directory: string): DiskSpace | undefined {
     if (this.#shared.reserveBytes === 0) {
       this.#measured.push({ component, directory });
       return undefined;
     }
-    const neighbours = (): readonly DiskRoom[] =>
-      this.#rooms.filter((each) => each !== room && diskOf(each.directory) === diskOf(directory));
-    const room = new DiskRoom({ ...this.#shared, component, directory, neighbours });
-    this.#rooms.push(room);
-    return room;
+    const neighbours = (): readonly DiskSpace[] =>
+      this.#disks.filter((each) => each !== space && diskOf(each.directory) === diskOf(directory));
+    const space = new DiskSpace({ ...this.#shared, component, directory, neighbours });
+    this.#disks.push(space);
+    return space;
   }
 
-  states(): readonly RoomState[] {
+  states(): readonly DiskState[] {
     return [
-      ...this.#rooms.map((room) => room.state()),
+      ...this.#disks.map((space) => space.state()),
       ...this.#measured.flatMap((disk) => measureDisk(disk) ?? []),
     ];
   }
@@ -399,10 +399,10 @@ export class DiskRooms implements StorageRoom {
     // It is asked before each write: disks without a reserve have no complaint, and are not measured.
     let ofData: string | undefined;
     let hasSpace = false;
-    for (const room of this.#rooms) {
-      const warning = room.warning();
-      if (room.component === 'metadata' && warning !== undefined) return warning;
-      if (room.component === 'metadata') continue;
+    for (const space of this.#disks) {
+      const warning = space.warning();
+      if (space.component === 'metadata' && warning !== undefined) return warning;
+      if (space.component === 'metadata') continue;
       if (warning === undefined) hasSpace = true;
       ofData ??= warning;
     }
@@ -411,7 +411,7 @@ export class DiskRooms implements StorageRoom {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#rooms.map((room) => room.close()));
+    await Promise.all(this.#disks.map((space) => space.close()));
   }
 }
 
@@ -419,7 +419,7 @@ export class DiskRooms implements StorageRoom {
 const diskOf = (directory: string): number | undefined => statSync(directory, { throwIfNoEntry: false })?.dev;
 
 /** Undefined where the space cannot be measured, for example because the directory does not exist. */
-function measureDisk({ component, directory }: MeasuredDisk): RoomState | undefined {
+function measureDisk({ component, directory }: MeasuredDisk): DiskState | undefined {
   try {
     const { bsize, blocks, bavail } = statfsSync(directory);
     return { component, freeBytes: bsize * bavail, sizeBytes: bsize * blocks };

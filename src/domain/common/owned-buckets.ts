@@ -21,7 +21,7 @@ export interface BucketFilter {
   readonly configuration?: string | undefined;
 }
 
-export interface HeldBucket {
+export interface OwnedBucket {
   readonly row: BucketRow;
   readonly usage: BucketUsage;
 }
@@ -40,7 +40,7 @@ const passes = ({ prefix: _, ...filter }: BucketFilter, row: BucketRow): boolean
   (filter.configuration === undefined || filter.configuration in row.documents);
 
 /** @param rest of `openTurns` @returns `next`: the name after which the next page begins; absent at the end */
-export async function pageHeldBuckets(
+export async function pageOwnedBuckets(
   ctx: Ctx,
   filter: BucketFilter,
   {
@@ -48,8 +48,8 @@ export async function pageHeldBuckets(
     limit,
     rest,
   }: { readonly after: string | undefined; readonly limit: number; readonly rest: () => Promise<void> },
-): Promise<{ readonly buckets: readonly HeldBucket[]; readonly next?: string }> {
-  const buckets: HeldBucket[] = [];
+): Promise<{ readonly buckets: readonly OwnedBucket[]; readonly next?: string }> {
+  const buckets: OwnedBucket[] = [];
   let looked = 0;
   for (let last = after; ; ) {
     const count = Math.min(looksAtOnce, limit);
