@@ -43,7 +43,7 @@ async function openCounted(SVC_REPLICATION_TIMEOUT = '300ms'): Promise<Counted> 
   const telemetry = {
     ...silentTelemetry,
     replicationFailed: (_peer: string, why: string) => void failures.push(why),
-    replicationGivenUp: (_peer: string, why: string) => void givenUp.push(why),
+    replicationAbandoned: (_peer: string, why: string) => void givenUp.push(why),
   };
   const site = await openSite({ telemetry, settings: { ...settings, SVC_REPLICATION_TIMEOUT } });
   return { site, failures, givenUp };

@@ -297,7 +297,7 @@ describe('flags', () => {
 
   it('are refused when unknown, stray or without their value, all at once', () => {
     expect(parseFlags(['--lisen', ':1', 'stray', '--json', '--region'], ['--json'])).toEqual({
-      given: {},
+      input: {},
       own: ['--json'],
       faults: [
         '--lisen is not a flag; --listen is',

@@ -24,7 +24,7 @@ test('frees rows that have expired as others come that will expire', () => {
 
 test('a log keeps its latest rows, and is not kept whole', () => {
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
-  const log = { ...leases, name: 'log', log: { keptInMemory: 100 } };
+  const log = { ...leases, name: 'log', log: { linesInMemory: 100 } };
   const put = (name: string): void => {
     const at = { table: log, in: { name } } as unknown as At<AnyTable>;
     const holder = 'h'.repeat(2000);
@@ -40,7 +40,7 @@ test('a log keeps its latest rows, and is not kept whole', () => {
 
 test('a log takes a row that is larger than others together, and every letter', () => {
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
-  const table = { ...leases, name: 'log', log: { keptInMemory: 4 } };
+  const table = { ...leases, name: 'log', log: { linesInMemory: 4 } };
   const at = { table, in: { name: 'ä' } } as unknown as At<AnyTable>;
   for (const holder of ['small', '\n"€𝄞\ud800'.repeat(100_000)]) {
     rows.preparedPut(at, { name: 'ä', holder, generation: 1, expires: 0 }).write(revision);
@@ -49,7 +49,7 @@ test('a log takes a row that is larger than others together, and every letter', 
 });
 
 test('a log has rows of any size, but no more than 64 MiB of them', () => {
-  const table = { ...leases, name: 'log', log: { keptInMemory: 65_536 } };
+  const table = { ...leases, name: 'log', log: { linesInMemory: 65_536 } };
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
   const at = (name: string): At<AnyTable> => ({ table, in: { name } }) as unknown as At<AnyTable>;
   const holder = '\u0001'.repeat(8_000);
@@ -62,7 +62,7 @@ test('a log has rows of any size, but no more than 64 MiB of them', () => {
 });
 
 test('what was read of a log stays true as rows come, are written again and make room', () => {
-  const table = { ...leases, name: 'log', log: { keptInMemory: 100 } };
+  const table = { ...leases, name: 'log', log: { linesInMemory: 100 } };
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
   const at = (name: string): At<AnyTable> => ({ table, in: { name } }) as unknown as At<AnyTable>;
   const put = (name: string, generation: number): void =>
@@ -80,7 +80,7 @@ test('what was read of a log stays true as rows come, are written again and make
 test('a row of a log is what was written last', () => {
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
   const at = {
-    table: { ...leases, name: 'log', log: { keptInMemory: 4 } },
+    table: { ...leases, name: 'log', log: { linesInMemory: 4 } },
     in: { name: 'a' },
   } as unknown as At<AnyTable>;
   const row = { name: 'a', holder: '', generation: 1, expires: 0 };
