@@ -240,7 +240,9 @@ describe('of whatever may change something', () => {
 
   test('every write of operators leaves one row under its name with the bucket that it is about', async () => {
     // More refusals than a process audits one by one.
-    await using world = await openGateway({ settings: { SVC_AUDIT_UNKNOWN_CALLERS: '1000' } });
+    await using world = await openGateway({
+      settings: { SVC_AUDIT_UNKNOWN_CALLERS: '1000', SVC_AUDIT_REFUSALS: '1000' },
+    });
     // A log-in is for every caller, and its body is read before it is refused.
     const audited = adminOperationNames.filter((name) => {
       const { audited: isAudited, callers } = describeAdminOperation(name);
