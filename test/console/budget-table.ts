@@ -7,7 +7,7 @@ import { buildConsole } from '../../console/build.ts';
 import { inParallel } from '../../src/base/concurrency.ts';
 import { testCredentials } from '../support/server.ts';
 import { addressOf } from './addresses.ts';
-import { passTime } from './hour.ts';
+import { installTime, passTime } from './hour.ts';
 import { fill, send } from './seeds.ts';
 import { type ConsoleWorld, fillLogin, openConsole, settled } from './world.ts';
 
@@ -162,7 +162,7 @@ const heapOf = async (session: CDPSession): Promise<number> => {
 async function measureHour(world: ConsoleWorld): Promise<void> {
   for (const name of ['buckets', 'overview', 'storage', 'clusters', 'traces', 'audit']) {
     await using tab = await world.open('/me');
-    await tab.page.clock.install();
+    await installTime(tab.page);
     await tab.go(addressOf(name, 'typical'));
     const session = await tab.context.newCDPSession(tab.page);
     await tab.page.clock.runFor(60_000);

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { inParallel } from '../../src/base/concurrency.ts';
 import { addressOf, builtPages } from './addresses.ts';
-import { passTime } from './hour.ts';
+import { installTime, passTime } from './hour.ts';
 import { fill } from './seeds.ts';
 import { noChromium, openConsole } from './world.ts';
 
@@ -20,7 +20,7 @@ test.skipIf(noChromium !== undefined)(
     // Each with a browser context of its own, because the tabs of one have one clock.
     await inParallel(tabs, Array.from({ length: tabs }), async () => {
       await using tab = await world.open('/me');
-      await tab.page.clock.install();
+      await installTime(tab.page);
       for (const name of names) {
         await tab.go(addressOf(name, 'typical'));
         // What a page reads late is no poll.

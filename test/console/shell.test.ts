@@ -1,6 +1,7 @@
 /** What every page has: rail, breadcrumb, palette, keyboard, theme, language, health. */
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
+import { installTime, passTime } from './hour.ts';
 import { openUser } from './people.ts';
 import { answerRead, refusalsIn } from './reads.ts';
 import { send } from './seeds.ts';
@@ -174,7 +175,7 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     await using world = await openConsole();
     await using tab = await world.open('/');
     const { page } = tab;
-    await page.clock.install();
+    await installTime(page);
     const asked = await answerHealth(page, () => ({ ok: true, source: 'memory', warnings: [] }));
     await tab.go('/');
     const show = (state: 'visible' | 'hidden') =>
@@ -184,10 +185,7 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
       }, state);
     const passed = async (seconds: number) => {
       const before = asked();
-      for (let second = 0; second < seconds; second += 10) {
-        await page.clock.runFor(10_000);
-        await page.waitForTimeout(50);
-      }
+      await passTime(page, seconds);
       return asked() - before;
     };
     expect(await passed(120)).toBe(4);
