@@ -25,6 +25,11 @@ function run(title: string, program: string, args: readonly string[]): boolean {
 const checks: readonly (readonly [string, string, readonly string[]])[] = [
   ['the core compiles without any runtime', 'tsc', ['-p', 'tsconfig.json']],
   ['everything compiles', 'tsc', ['-p', 'tsconfig.runtime.json']],
+  [
+    'the package compiles, with declarations that name exported types only',
+    'tsc',
+    ['-p', 'tsconfig.build.json', '--noEmit'],
+  ],
   ['the console compiles', 'tsc', ['-p', 'console']],
   ['the linter is content', 'biome', ['check', '--error-on-warnings']],
   ['the generated docs are up to date', 'node', ['docs/generate.ts', '--check']],
