@@ -110,6 +110,25 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
     await other.page.getByRole('main').getByText('Your policies do not allow admin:ListAudit.').waitFor();
   });
 
+  test('the audit log of a phone shows each result whole, and its error in the panel of the row', async () => {
+    const { server } = world;
+    await send(server, 'PUT', '/phones');
+    await send(server, 'PUT', '/phones/once', { body: 'x' });
+    await send(server, 'PUT', '/phones/once', { body: 'x', headers: { 'if-none-match': '*' } }).catch(
+      () => {},
+    );
+    await using tab = await world.open('/audit?bucket=phones', { width: 'phone' });
+    const { page } = tab;
+    const row = page.getByRole('row').filter({ hasText: '412' });
+    await row.waitFor();
+    const [seen, whole] = await page
+      .locator('.table-region')
+      .evaluate(({ clientWidth, scrollWidth }) => [clientWidth, scrollWidth]);
+    expect(whole).toBe(seen);
+    await row.getByText('PutObject').click();
+    await page.getByRole('region', { name: 'PutObject' }).getByText('412 PreconditionFailed').waitFor();
+  });
+
   test('the audit log follows new rows of every kind that the filter takes, pauses, and goes on where it was', async () => {
     const { server } = world;
     await send(server, 'PUT', '/live');

@@ -15,9 +15,14 @@ export type AuditRow = Answer<'ListAudit'>['rows'][number];
 export const rowKey = ({ requestId, action, time, page = 0 }: AuditRow): string =>
   `${requestId} ${action} ${time} ${page}`;
 
-export const Status = ({ status, error }: Pick<AuditRow, 'status' | 'error'>) => (
+interface StatusProps extends Pick<AuditRow, 'status' | 'error'> {
+  /** A row of a phone has room for the number only. */
+  readonly isRow?: boolean;
+}
+
+export const Status = ({ status, error, isRow = false }: StatusProps) => (
   <Chip tone={status < 400 ? 'good' : status < 500 ? 'warn' : 'bad'}>
-    {status} {error}
+    {status} <span class={isRow ? 'minor' : ''}>{error}</span>
   </Chip>
 );
 

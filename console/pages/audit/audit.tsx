@@ -50,7 +50,7 @@ const columns: readonly Column<AuditRow>[] = [
     ),
     isMinor: true,
   },
-  { id: 'status', head: w.result, cell: (row) => <Status {...row} /> },
+  { id: 'status', head: w.result, cell: (row) => <Status {...row} isRow /> },
 ];
 
 /** The filters of the address, as the operation takes them. */
