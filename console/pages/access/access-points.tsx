@@ -26,8 +26,6 @@ import {
 } from './access-point-stores.ts';
 import { w } from './words.ts';
 
-const everyMs = 30_000;
-
 type Action = 'list' | 'create' | 'remove' | 'readPolicy' | 'putPolicy' | 'removePolicy';
 
 const operations = {
@@ -111,7 +109,6 @@ function List({ bucket, place }: ListProps) {
     queryFn: ({ pageParam, signal }) => store.list(pageParam === '' ? undefined : pageParam, signal),
     initialPageParam: '',
     getNextPageParam: ({ next }) => next,
-    refetchInterval: everyMs,
   });
   const rows = found.data?.pages.flatMap((page) => [...page.rows]);
   const more = moreOf(found);
