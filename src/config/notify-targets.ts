@@ -9,7 +9,7 @@ import { fault, type Read, type Setting, value } from './setting.ts';
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=?|[A-Za-z0-9+/]{2}(?:==)?)$/;
 
 interface TargetKind {
-  /** The schemes of its URL. */
+  /** The schemes of its URL; none where a binding reaches it. */
   readonly schemes: readonly string[];
   readonly needs: readonly (keyof SinkTarget)[];
   readonly takes: readonly (keyof SinkTarget)[];
@@ -44,17 +44,22 @@ const targetKinds: Readonly<Record<SinkTarget['type'], TargetKind>> = {
     takes: [...password, ...tls, 'brokers', 'mode'],
     modes: ['SCRAM-SHA-512', 'SCRAM-SHA-256', 'PLAIN'],
   },
+  queue: { schemes: [], needs: ['binding'], takes: [] },
 };
 
 const brokerList = /^[A-Za-z0-9.-]{1,253}:\d{1,5}(,[A-Za-z0-9.-]{1,253}:\d{1,5}){0,31}$/;
+const bindingName = /^[A-Za-z_$][\w$]{0,127}$/;
 const tableName = /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/;
 
 /** @returns what is wrong in the fields of an entry whose type is known; each continues the name of the entry */
 function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<string, unknown>>): string[] {
   const { schemes, needs, takes, modes } = targetKinds[type];
   const faults: string[] = [];
-  const { url, mode, maxLength, table, brokers } = entry;
-  if (typeof url === 'string' && URL.canParse(url)) {
+  const { url, mode, maxLength, table, brokers, binding } = entry;
+  if (schemes.length === 0) {
+    if (url !== undefined && url !== '')
+      faults.push(`is of type ${type} and has a url: name its binding only`);
+  } else if (typeof url === 'string' && URL.canParse(url)) {
     const { protocol, username, password: inside, hostname } = new URL(url);
     if (!schemes.includes(protocol.slice(0, -1))) faults.push(`needs a url of ${schemes.join(' or ')}`);
     else if (hostname === '') faults.push('has a url without a host');
@@ -81,6 +86,8 @@ function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<string, unk
     faults.push('has a maxLength that is not a positive number');
   if (brokers !== undefined && !brokerList.test(String(brokers)))
     faults.push('has brokers that are not a list such as kafka-2:9092,kafka-3:9092');
+  if (binding !== undefined && !bindingName.test(String(binding)))
+    faults.push('has a binding that is not a name such as EVENTS');
   if (type === 'postgres' && typeof table === 'string' && !tableName.test(table))
     faults.push('has a table that is not a name such as events or audit.events');
   return faults;
@@ -122,6 +129,7 @@ const texts = [
   'region',
   'brokers',
   'mode',
+  'binding',
 ] as const;
 const printable = /^[\x20-\x7e]{1,2048}$/;
 
@@ -137,7 +145,9 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
   }
   if (!isTargetType(type))
     faults.push(`${at} needs a type that is one of ${Object.keys(targetKinds).join(', ')}`);
-  if (typeof url !== 'string' || url.length > textMax || !URL.canParse(url)) faults.push(`${at} needs a url`);
+  const hasUrl = !isTargetType(type) || targetKinds[type].schemes.length > 0;
+  if (hasUrl && (typeof url !== 'string' || url.length > textMax || !URL.canParse(url)))
+    faults.push(`${at} needs a url`);
   if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]{1,2048}$/.test(token)))
     faults.push(`${at} has a token that is not printable ASCII without spaces`);
   if (envelope !== undefined && !envelopes.some((known) => known === envelope))
@@ -186,7 +196,9 @@ function readTargets(input: string): Read<readonly NotifyTarget[]> {
   if (entries.length > targetsMax) return fault(`has more than ${targetsMax} targets`);
   const faults = entries.flatMap((entry, index) => entryFaults(entry, index, entries.slice(0, index)));
   // The cast: an entry without a fault has the fields of a target and no others.
-  return faults.length > 0 ? { faults } : value(entries as readonly NotifyTarget[]);
+  return faults.length > 0
+    ? { faults }
+    : value((entries as readonly NotifyTarget[]).map((entry) => ({ ...entry, url: entry.url ?? '' })));
 }
 
 export const notifyTargets = (doc: string): Setting<readonly NotifyTarget[]> => ({

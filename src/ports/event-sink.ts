@@ -4,7 +4,8 @@
 export interface SinkTarget {
   /** The last field of the ARNs that point to it. */
   readonly id: string;
-  readonly type: 'webhook' | 'kafka' | 'nats' | 'amqp' | 'redis' | 'sqs' | 'mqtt' | 'postgres';
+  readonly type: 'webhook' | 'kafka' | 'nats' | 'amqp' | 'redis' | 'sqs' | 'mqtt' | 'postgres' | 'queue';
+  /** Empty where the runtime reaches the target by a binding. */
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token?: string;
@@ -35,6 +36,8 @@ export interface SinkTarget {
   readonly routingKey?: string;
   /** The region in the signatures of SQS. */
   readonly region?: string;
+  /** The name of the Worker's binding of a Cloudflare Queue. */
+  readonly binding?: string;
 }
 
 export interface SinkMessage {

@@ -245,13 +245,31 @@ describe('a configuration', () => {
     expect(faults.map((each) => each.replace(/^.*?: entry/, 'entry'))).toEqual([
       'entry 1 is not an object',
       'entry 2 needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long',
-      'entry 2 needs a type that is one of webhook, nats, redis, postgres, mqtt, amqp, sqs, kafka',
+      'entry 2 needs a type that is one of webhook, nats, redis, postgres, mqtt, amqp, sqs, kafka, queue',
       'entry 2 needs a url',
       'entry 2 has a token that is not printable ASCII without spaces',
       'entry 4 repeats the id "jobs"',
     ]);
     expect(faults.join()).not.toContain('hidden');
     expect(faultsOf({ SVC_NOTIFY_TARGETS: '{}' })).toHaveLength(1);
+  });
+
+  it('takes a queue by its binding, and no url with it', () => {
+    const queue = { id: 'jobs', type: 'queue', binding: 'EVENTS' };
+    const parsed = configWith({ SVC_NOTIFY_TARGETS: JSON.stringify([queue]) });
+    expect(parsed.SVC_NOTIFY_TARGETS).toEqual([{ ...queue, url: '' }]);
+    const faults = [
+      { ...queue, binding: undefined },
+      { ...queue, binding: 'my-queue' },
+      { ...queue, url: 'https://q' },
+      { ...queue, token: 't' },
+    ].map((entry) => faultsOf({ SVC_NOTIFY_TARGETS: JSON.stringify([entry]) }).join());
+    expect(faults).toEqual([
+      expect.stringContaining('entry 1 is of type queue and needs binding'),
+      expect.stringContaining('entry 1 has a binding that is not a name such as EVENTS'),
+      expect.stringContaining('entry 1 is of type queue and has a url: name its binding only'),
+      expect.stringContaining('entry 1 is of type queue and has an unknown field "token"'),
+    ]);
   });
 
   it('refuses a key of a webhook that no base64 decoder takes', () => {

@@ -259,6 +259,15 @@ test('s3() stores the bytes in the other service, below its prefix', async () =>
   expect(puts).toMatchObject([{ bucket: 'store', key: expect.stringMatching(/^below\//), status: 200 }]);
 });
 
+test('a target that is a Cloudflare Queue is refused where there are no bindings', async () => {
+  const notifyTargets = [{ id: 'jobs', type: 'queue' as const, binding: 'EVENTS', url: '', accounts: ['*'] }];
+  await expect(
+    openGateway({ credentials: [me], storage: directory(join(tmpdir(), 'never-made')), notifyTargets }),
+  ).rejects.toThrow(
+    'the target jobs is of type queue, and only a Cloudflare Worker can send to a Cloudflare Queue',
+  );
+});
+
 test('wrong options are refused together, each with what would be right', async () => {
   const options = {
     credentials: [],

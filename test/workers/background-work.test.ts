@@ -123,7 +123,7 @@ test('access logs and an inventory are delivered to their buckets, and the histo
 test.each([
   [
     { type: 'nats', url: 'nats://10.0.0.1', subject: 's' },
-    'is of type nats, and this runtime has webhook only',
+    'is of type nats, and this runtime has webhook and queue only',
   ],
   [{ caFile: '/ca.pem', url: 'https://x' }, 'has caFile, and this runtime has no files'],
 ])('a Worker with the target %o answers 500, and its log has the reason', async (fields, reason) => {

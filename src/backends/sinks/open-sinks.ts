@@ -1,7 +1,7 @@
 /** The sinks of the configured targets. Each is opened with its first message, and its client is loaded only then. */
 
 import type { EventSink, EventSinks, SinkTarget } from '../../ports/event-sink.ts';
-import { explainMissing, type SinkOptions } from './sink-options.ts';
+import { explainMissing, explainNoBinding, type SinkOptions } from './sink-options.ts';
 
 /** Opens the sink of a type. */
 const kinds: Readonly<
@@ -15,6 +15,9 @@ const kinds: Readonly<
   amqp: async (target, options) => (await import('./amqp.ts')).openAmqp(target, options),
   sqs: async (target, options) => (await import('./sqs.ts')).openSqs(target, options),
   kafka: async (target, options) => (await import('./kafka.ts')).openKafka(target, options),
+  queue: async (target) => {
+    throw new Error(explainNoBinding(target));
+  },
 };
 
 export function openSinks(targets: readonly SinkTarget[], options: SinkOptions): EventSinks {

@@ -171,6 +171,7 @@ const systems: Readonly<Record<SinkTarget['type'], Messaging>> = {
   },
   mqtt: { system: 'mqtt', operation: 'publish', destination: ({ topic }) => topic },
   postgres: { system: 'postgresql', operation: 'INSERT', destination: ({ table }) => table },
+  queue: { system: 'cloudflare_queues', operation: 'sendBatch', destination: ({ binding }) => binding },
 };
 
 /** @param id of a target that the settings may no longer have */

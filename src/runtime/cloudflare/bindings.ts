@@ -6,7 +6,7 @@ import { portableCipher } from '../../backends/crypto/subtle-cipher.ts';
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';
 import { type R2Bucket, r2Chunks } from '../../backends/data/r2.ts';
-import { explainUnsupported, fetchSinks } from '../../backends/sinks/fetch-sinks.ts';
+import { type Bindings, explainUnsupported, fetchSinks } from '../../backends/sinks/fetch-sinks.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
 import { mayReach } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
@@ -60,18 +60,21 @@ export function readMasterKey(text: unknown): Uint8Array {
 export const openR2 = (bucket: R2Bucket, clock: Clock): ObjectBytes =>
   chunked({ default: r2Chunks(bucket) }, new WriteBudget(writeBytesMax, clock));
 
+export interface SinkParts extends Pick<ContextParts, 'hasher' | 'clock'> {
+  /** Targets of type `queue` name some of them. */
+  readonly bindings: Bindings;
+}
+
 /** The targets that Workers can deliver to. */
-export function openSinks(
-  config: Config,
-  { hasher, clock }: Pick<ContextParts, 'hasher' | 'clock'>,
-): EventSinks {
+export function openSinks(config: Config, { hasher, clock, bindings }: SinkParts): EventSinks {
   const targets = config.SVC_NOTIFY_TARGETS;
-  const faults = targets.flatMap((target) => explainUnsupported(target) ?? []);
+  const faults = targets.flatMap((target) => explainUnsupported(target, bindings) ?? []);
   if (faults.length > 0) throw new Error(`SVC_NOTIFY_TARGETS: ${faults.join('; ')}`);
   return fetchSinks(targets, {
     mayReach: (address) => mayReach(address, config.SVC_EGRESS_ALLOW),
     hasher,
     clock,
+    bindings,
     timeoutMs: config.SVC_NOTIFY_TIMEOUT,
   });
 }

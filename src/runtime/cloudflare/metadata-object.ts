@@ -5,6 +5,7 @@
  */
 import { serveRecords } from '../../backends/metadata/records/remote.ts';
 import { type Sql, type SqliteStore, sqliteStore } from '../../backends/metadata/records/sqlite.ts';
+import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import { parseConfig } from '../../config/read-config.ts';
 import type { WorkerName } from '../../config/workers.ts';
 import type { Config, Environment } from '../../config.ts';
@@ -150,7 +151,12 @@ export class SluiceMetadata extends ObjectBase {
     const { context } = openContext(config, {
       ...cryptography,
       clock: systemClock,
-      sinks: openSinks(config, { ...cryptography, clock: systemClock }),
+      sinks: openSinks(config, {
+        ...cryptography,
+        clock: systemClock,
+        // The cast: bindings have any name.
+        bindings: this.#env as object as Bindings,
+      }),
       telemetry,
       metadata: this.#store,
       bytes: openR2(this.#env.BUCKET, systemClock),

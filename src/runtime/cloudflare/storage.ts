@@ -2,6 +2,7 @@
 
 import type { R2Bucket } from '../../backends/data/r2.ts';
 import { type RemoteRecords, remoteRecords, type SendCall } from '../../backends/metadata/records/remote.ts';
+import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import type { Config } from '../../config.ts';
 import type { Storage } from '../../gateway-opener.ts';
 import { type ContextParts, openContext } from '../../portable-context.ts';
@@ -104,10 +105,12 @@ export interface CloudflareOptions {
   readonly metadata: MetadataNamespace;
   /** 32 random bytes as base64, the same for ever: seals the secrets of users and sessions. */
   readonly masterKey: string;
+  /** The bindings of queues that targets of type `queue` name: the `env` of the Worker, for example. */
+  readonly queues?: Bindings;
 }
 
 function partsOf(
-  { objects, metadata, masterKey }: CloudflareOptions,
+  { objects, metadata, masterKey, queues = {} }: CloudflareOptions,
   { config, telemetry }: { readonly config: Config; readonly telemetry: Telemetry },
 ): ContextParts {
   const cryptography = openCryptography();
@@ -119,7 +122,7 @@ function partsOf(
     metadata: records,
     bytes: openR2(objects, requestClock),
     lateWrites: writeAtOnce(records, telemetry),
-    sinks: openSinks(config, { ...cryptography, clock: requestClock }),
+    sinks: openSinks(config, { ...cryptography, clock: requestClock, bindings: queues }),
     masterKeys: [readMasterKey(masterKey)],
   };
 }
@@ -134,6 +137,12 @@ export const cloudflare = (options: CloudflareOptions): Storage => ({
 /** A gateway's context over the bindings of the default entry. */
 export const openCloudflare = (
   config: Config,
-  { BUCKET: objects, SLUICE: metadata, SLUICE_MASTER_KEY: masterKey }: CloudflareBindings,
+  bindings: CloudflareBindings,
   { telemetry, tracer }: Required<Pick<ContextParts, 'telemetry' | 'tracer'>>,
-) => openContext(config, { ...partsOf({ objects, metadata, masterKey }, { config, telemetry }), tracer });
+) => {
+  const { BUCKET: objects, SLUICE: metadata, SLUICE_MASTER_KEY: masterKey } = bindings;
+  // The cast: bindings have any name.
+  const queues = bindings as object as Bindings;
+  const parts = partsOf({ objects, metadata, masterKey, queues }, { config, telemetry });
+  return openContext(config, { ...parts, tracer });
+};

@@ -1,5 +1,6 @@
-/** The optional packages that the settings need, so that a start without one of them is refused with the command that installs it. */
+/** What the settings need and this installation lacks, mostly optional packages, so that a start without them is refused with what to do. */
 import { createRequire } from 'node:module';
+import { explainNoBinding } from '../../backends/sinks/sink-options.ts';
 import { installCommand, isMissing, type OptionalPackage } from '../../base/optional-packages.ts';
 import type { Config } from '../../config.ts';
 import type { SinkTarget } from '../../ports/event-sink.ts';
@@ -81,9 +82,9 @@ async function isInstalled(name: OptionalPackage): Promise<boolean> {
   }
 }
 
-/** @returns a sentence for each setting that needs a package which is not installed, with the command that installs it */
+/** @returns a sentence for each setting that this runtime cannot serve; where a package is not installed, with the command that installs it */
 export async function lookForPackages(config: Asked): Promise<readonly string[]> {
-  const faults: string[] = [];
+  const faults = config.SVC_NOTIFY_TARGETS.filter(({ type }) => type === 'queue').map(explainNoBinding);
   for (const { by, packages } of listNeeds(config)) {
     const present = await Promise.all(packages.map(isInstalled));
     const missing = packages.filter((_, n) => present[n] === false);
