@@ -5,9 +5,8 @@
 import { lookup } from 'node:dns';
 import { lookup as resolveName } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
-import undici from 'undici/index.js';
-
 // By its file name, because Bun replaces the bare name by a module of its own.
+import undici from 'undici/index.js';
 
 export type MayReach = (address: string) => boolean;
 
@@ -97,8 +96,6 @@ export async function resolveGuarded(host: string, mayReach: MayReach): Promise<
 // Connections through an HTTP proxy, by a tunnel for each. The proxy resolves the name of the server, so only the proxy's address is
 // checked, and the server's where it is named by one.
 
-// By its file name, because Bun replaces the bare name by a module of its own.
-
 interface ProxyOptions extends EgressOptions {
   /** `http://host:port`. */
   readonly proxy: string;
@@ -130,4 +127,49 @@ export function guardedProxy(options: ProxyOptions): undici.ProxyAgent {
       ...(key === undefined ? {} : { key }),
     },
   });
+}
+
+// Posts of JSON.
+
+interface PosterOptions {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** PEM. */
+  readonly ca?: string | undefined;
+  readonly timeoutMs: number;
+}
+
+interface Poster {
+  /** The status, and the seconds of `Retry-After`. @throws when there is no answer */
+  post(body: string): Promise<{ readonly status: number; readonly retryAfter: number | undefined }>;
+  close(): Promise<void>;
+}
+
+/**
+ * Posts JSON to a server that an operator's setting names. Unlike the targets of events, its address is the operator's alone to choose,
+ * and a collector is usually on this machine, so `SVC_EGRESS_ALLOW` does not apply.
+ */
+export function openPoster({ url, headers, ca, timeoutMs }: PosterOptions): Poster {
+  const { origin, pathname, search } = new URL(url);
+  const pool = new undici.Pool(origin, {
+    connections: 1,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },
+  });
+  return {
+    async post(body) {
+      const reply = await pool.request({
+        method: 'POST',
+        path: pathname + search,
+        headers: { ...headers, 'content-type': 'application/json' },
+        body,
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      await reply.body.dump();
+      const seconds = Number(reply.headers['retry-after']);
+      return { status: reply.statusCode, retryAfter: seconds > 0 ? seconds : undefined };
+    },
+    close: () => pool.destroy(),
+  };
 }

@@ -1,8 +1,7 @@
 /** Object bytes against their contract, and properties of `chunked` alone. */
 import { describe, expect, test } from 'vitest';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
-import { memoryChunks } from '../../src/backends/data/memory.ts';
-import { noopChunks } from '../../src/backends/data/noop.ts';
+import { memoryChunks, noopChunks } from '../../src/backends/data/memory.ts';
 import type { ChunkStore } from '../../src/ports/chunk-store.ts';
 import { chunkBytes, unknownSize } from '../../src/ports/object-bytes.ts';
 import { contentOf, inPieces, listAll, owner, readWhole } from './chunk-store.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { acquireLease } from '../../src/metadata/background/leases.ts';
-import { exportMetadata } from '../../src/runtime/backup/export-metadata.ts';
+import { exportMetadata } from '../../src/runtime/backup/cli-meta.ts';
 import { openGateway } from '../support/gateway.ts';
 
 test('an export is not continued, nor taken for a new one, once a gateway has run', async () => {

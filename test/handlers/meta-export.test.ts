@@ -14,9 +14,13 @@ import {
 } from '../../src/metadata/background/leases.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import type { AnyTable } from '../../src/ports/metadata-store.ts';
-import { exportMetadata } from '../../src/runtime/backup/export-metadata.ts';
-import { exportedTables, ImportConflict, partPath } from '../../src/runtime/backup/exported.ts';
-import { importMetadata } from '../../src/runtime/backup/import-metadata.ts';
+import {
+  exportedTables,
+  exportMetadata,
+  ImportConflict,
+  importMetadata,
+  partPath,
+} from '../../src/runtime/backup/cli-meta.ts';
 import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

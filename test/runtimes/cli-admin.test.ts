@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AdminRefused, openAdminClient } from '../../src/client/admin-client.ts';
+import { AdminRefused, openAdminClient } from '../../src/admin-client.ts';
 import { masterKeys } from '../../src/config/keys.ts';
 import { adminCommands, findAdminCommand } from '../../src/runtime/cli/commands.ts';
 import { hasFailed, progressLine } from '../../src/runtime/cli/watch.ts';

@@ -52,7 +52,7 @@ const tables =
 const features: readonly (readonly [string, RegExp])[] = [
   [
     'operator API, and its client',
-    /^(handlers|protocol)\/admin|^client|^auth\/administer|operations\/openapi/,
+    /^(handlers|protocol)\/admin|^admin-client|^auth\/administer|operations\/openapi/,
   ],
   ['command line, backup, export of metadata', /^runtime\/(cli|backup)/],
   ['IAM, STS, sessions', /^(domain|handlers)\/iam|^metadata\/iam|^auth\/session|operations\/iam/],

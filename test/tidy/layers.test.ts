@@ -18,7 +18,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // The client of an upstream speaks the S3 protocol.
   backends: ['ports', 'protocol', 'signing'],
   // For programs that operate gateways.
-  client: ['backends', 'ports', 'protocol', 'signing'],
+  'admin-client': ['backends', 'ports', 'protocol', 'signing'],
   config: ['ports'],
   context: ['ports', 'config'],
   telemetry: ['ports'],
@@ -32,7 +32,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'adapters',
     'gateway-opener',
     'handlers',
-    'client',
+    'admin-client',
     // The server for tests refuses requests before the gateway does.
     'request',
     'gateway',

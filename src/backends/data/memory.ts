@@ -1,5 +1,4 @@
-/** Chunks in memory: the default data backend and the model that the others are compared with. */
-
+/** Chunks in memory, the default data backend and the model that the others are compared with; and `noop`, which stores nothing. */
 import { gather } from '../../base/concurrency.ts';
 import type { ChunkStore, StoredChunk } from '../../ports/chunk-store.ts';
 import { ChunkMissing } from '../../ports/object-bytes.ts';
@@ -56,6 +55,46 @@ export function memoryChunks(): ChunkStore {
         bytesUsed,
         chunkCount: chunks.size,
       } as const;
+      return { status: 'ok', complaints: [], pools: [pool] };
+    },
+
+    async close() {},
+  };
+}
+
+/** What `noop` reads. */
+const zeros = new Uint8Array(256 * 1024);
+
+/** Stores nothing and reads zeros: the bench's floor, which shows the handlers' own cost. */
+export function noopChunks(): ChunkStore {
+  return {
+    async write(id, source, { signal }) {
+      let size = 0;
+      for await (const piece of source) {
+        signal?.throwIfAborted();
+        size += piece.length;
+      }
+      return { id, size };
+    },
+
+    small: {
+      bytesMax: Number.POSITIVE_INFINITY,
+      write: async (id, { length }) => ({ id, size: length }),
+    },
+
+    async *read(_chunk, range, options = {}) {
+      for (let left = range.end - range.start + 1; left > 0; left -= zeros.length) {
+        options.signal?.throwIfAborted();
+        yield left < zeros.length ? zeros.subarray(0, left) : zeros;
+      }
+    },
+
+    async remove() {},
+
+    async *list() {},
+
+    async health() {
+      const pool = { pool: 'noop', namespace: '', state: 'ok', bytesUsed: 0, chunkCount: 0 } as const;
       return { status: 'ok', complaints: [], pools: [pool] };
     },
 

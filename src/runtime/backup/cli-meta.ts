@@ -1,15 +1,32 @@
-/** `sluice meta export` and `sluice meta import`: moves metadata from one backend to another while no gateway runs. */
+/**
+ * `sluice meta export` and `sluice meta import`: moves metadata from one backend to another while no gateway runs. An export is
+ * a directory with the rows of each table in parts, and `export.json`, which says what is complete.
+ */
+
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
-import { leases } from '../../metadata/records/processes.ts';
-import { tables } from '../../metadata/tables.ts';
+import { raiseLease } from '../../metadata/background/leases.ts';
+import { findInstallation } from '../../metadata/installation.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import { type LeaseRow, leases } from '../../metadata/records/processes.ts';
+import { type BucketRow, tables } from '../../metadata/tables.ts';
+import type {
+  AnyTable,
+  At,
+  CopiedRow,
+  MetadataStore,
+  RowPage,
+  SideChange,
+} from '../../ports/metadata-store.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { flagValue, print, refuse, stopSignal } from './cli-backup.ts';
-import { exportMetadata } from './export-metadata.ts';
-import { ImportConflict, readExported } from './exported.ts';
-import { importMetadata } from './import-metadata.ts';
+import { flush } from './copy-chunks.ts';
 
 const durable = ({ config }: Configuration): readonly string[] =>
   config.SVC_META_BACKEND === 'memory'
@@ -112,4 +129,438 @@ async function unfinished({ metadata }: Context): Promise<string | undefined> {
         return `the shards of the bucket ${name} are being split: let a gateway finish that first`;
     }
   return undefined;
+}
+
+// The files of an export.
+
+interface ExportedTable {
+  readonly parts: number;
+  /** Without rows that expire. */
+  readonly rows: number;
+  readonly sum: string;
+  readonly isComplete: boolean;
+  /** Where the next part begins. */
+  readonly position?: string;
+}
+
+interface Exported {
+  readonly format: 1;
+  /** The id of the installation. */
+  readonly installation: string;
+  /** The generations of all leases (`formatLeases`): a gateway that has run since raises one of them. */
+  readonly leases: string;
+  readonly tables: Readonly<Record<string, ExportedTable>>;
+}
+
+/** The rows there and those of the export do not belong together. */
+export class ImportConflict extends Error {}
+
+const exportFile = 'export.json';
+
+type LeaseGeneration = Pick<LeaseRow, 'name' | 'generation'>;
+
+const formatLeases = (found: readonly LeaseGeneration[]): string =>
+  found
+    .map(({ name, generation }) => `${name} ${generation}`)
+    .sort()
+    .join(', ');
+
+function parseLeases(text: string): LeaseGeneration[] {
+  const leases = text === '' ? [] : text.split(', ');
+  return leases.map((lease) => {
+    const [name = '', generation] = lease.split(' ');
+    return { name, generation: Number(generation) };
+  });
+}
+
+/** Rows about running processes and log-ins, which mean nothing in another store. Of leases, `Exported.leases` has the generations. */
+const omitted: ReadonlySet<AnyTable> = new Set<AnyTable>([
+  tables.leases,
+  tables.heartbeats,
+  tables.gateways,
+  tables.logins,
+]);
+/** Buckets come first: they say how many shards their objects have. */
+export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)
+  .filter((table) => !omitted.has(table))
+  .sort((a, b) => Number(b.name === 'buckets') - Number(a.name === 'buckets'));
+
+export const partPath = (directory: string, table: string, part: number): string =>
+  join(directory, `${table}.${part}.jsonl`);
+
+async function readExported(directory: string): Promise<Exported | undefined> {
+  const text = await readFile(join(directory, exportFile), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const found = JSON.parse(text) as Exported;
+  return found.format === 1 ? found : undefined;
+}
+
+const writeExported = (directory: string, exported: Exported): Promise<void> =>
+  writeWhole(join(directory, exportFile), `${JSON.stringify(exported, undefined, 2)}\n`);
+
+/** A reader sees the former file or all of the new one. */
+async function writeWhole(path: string, text: string): Promise<void> {
+  await mkdir(join(path, '..'), { recursive: true, mode: 0o700 });
+  await writeFile(`${path}.part`, text, { mode: 0o600 });
+  await flush(`${path}.part`);
+  await rename(`${path}.part`, path);
+}
+
+// Rows as lines of text, the same for each metadata backend, and a checksum of many that does not depend on their order.
+
+type Columns = Readonly<Record<string, unknown>>;
+
+/** Columns in the order of the table. Absent ones are left out, and so are those of a counter that are 0. */
+function writeLine(table: AnyTable, { row, expiresAt }: CopiedRow): string {
+  const columns: Record<string, unknown> = {};
+  for (const [name, type] of Object.entries(table.columns)) {
+    const value = (row as Columns)[name];
+    const isKey = table.partition.includes(name) || table.sort.some((each: string) => each.endsWith(name));
+    if (value === undefined || (table.kind === 'counter' && value === 0 && !isKey)) continue;
+    columns[name] = type === 'blob' ? Buffer.from(value as Uint8Array).toString('base64') : canonical(value);
+  }
+  return JSON.stringify(expiresAt === undefined ? [columns] : [columns, expiresAt]);
+}
+
+/** Members of JSON by name, because engines keep them in different orders. */
+function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, each]) => each !== undefined)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, each]) => [name, canonical(each)]),
+  );
+}
+
+function readLine(table: AnyTable, line: string): CopiedRow {
+  const [columns, expiresAt] = JSON.parse(line) as readonly [Columns, number?];
+  const row: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(columns))
+    row[name] =
+      table.columns[name] === 'blob' ? new Uint8Array(Buffer.from(value as string, 'base64')) : value;
+  return expiresAt === undefined ? { row } : { row, expiresAt };
+}
+
+const modulus = 2n ** 64n;
+
+/** The number of lines and the sum of their hashes. */
+class Checksum {
+  rows = 0;
+  #sum = 0n;
+
+  constructor(from?: { readonly rows: number; readonly sum: string }) {
+    this.rows = from?.rows ?? 0;
+    this.#sum = BigInt(`0x${from?.sum ?? '0'}`);
+  }
+
+  add(line: string): void {
+    this.rows += 1;
+    this.#sum = (this.#sum + createHash('sha256').update(line).digest().readBigUInt64BE()) % modulus;
+  }
+
+  get sum(): string {
+    return this.#sum.toString(16);
+  }
+}
+
+// Writes all rows of the metadata to a directory, a part after another; an interrupted export continues behind its last part.
+
+/** Rows of a part: some 10 MiB. */
+const rowsPerPart = 20_000;
+
+interface ExportOptions {
+  readonly to: string;
+  readonly signal: AbortSignal;
+  readonly watch?: CommandWatch | undefined;
+}
+
+/**
+ * The generations of the leases. Each gateway with workers takes leases soon after its start, so an equal text shows that none has
+ * run in between.
+ */
+async function readGenerations({ everyRow }: Pick<MetadataStore, 'everyRow'>): Promise<string> {
+  const found: LeaseRow[] = [];
+  // The cast: rows of this table.
+  for await (const { rows } of everyRow?.(leases) ?? [])
+    for (const { row } of rows as { readonly row: LeaseRow }[]) found.push(row);
+  return formatLeases(found);
+}
+
+/** @throws ImportConflict where the directory has an export of another installation or of an earlier state; the signal's reason */
+export async function exportMetadata(
+  metadata: Pick<MetadataStore, 'everyRow' | 'get'>,
+  { to, signal, watch }: ExportOptions,
+): Promise<Exported> {
+  const installation = (await findInstallation(metadata))?.state.id ?? '';
+  const generations = await readGenerations(metadata);
+  const none: Exported = { format: 1, installation, leases: generations, tables: {} };
+  let exported = (await readExported(to)) ?? none;
+  if (exported.installation !== installation)
+    throw new ImportConflict(`${to} has an export of another installation: ${exported.installation}`);
+  if (exported.leases !== generations)
+    throw new ImportConflict(
+      `a gateway has run since the export in ${to} began, so its rows are of an earlier state: export to another directory`,
+    );
+  let done = Object.values(exported.tables).reduce((sum, { rows }) => sum + rows, 0);
+  watch?.begin({ kind: 'meta export', of: 'rows', paced: 'count' }, { done: { count: done } });
+  const count = (rows: number): void => {
+    done += rows;
+    if (watch?.isDue === true) watch.show({ done: { count: done } });
+  };
+  for (const table of exportedTables) {
+    if (exported.tables[table.name]?.isComplete === true) continue;
+    const save = async (state: ExportedTable): Promise<void> => {
+      exported = { ...exported, tables: { ...exported.tables, [table.name]: state } };
+      await writeExported(to, exported);
+    };
+    const from = exported.tables[table.name];
+    await exportTable(metadata, table, {
+      to,
+      signal,
+      from: from?.position === undefined ? undefined : from,
+      save,
+      count,
+    });
+  }
+  watch?.end({ count: done });
+  if ((await readGenerations(metadata)) !== generations)
+    throw new ImportConflict(
+      `a gateway has run during the export: stop all gateways, and export to another directory`,
+    );
+  return exported;
+}
+
+async function exportTable(
+  { everyRow }: Pick<MetadataStore, 'everyRow'>,
+  table: AnyTable,
+  {
+    to,
+    signal,
+    from,
+    save,
+    count,
+  }: Pick<ExportOptions, 'to' | 'signal'> & {
+    readonly from: ExportedTable | undefined;
+    readonly save: (state: ExportedTable) => Promise<void>;
+    /** Gets the number of rows of each page. */
+    readonly count: (rows: number) => void;
+  },
+): Promise<void> {
+  if (everyRow === undefined) throw new Error('this metadata backend has no copies of its rows');
+  const checksum = new Checksum(from);
+  let parts = from?.parts ?? 0;
+  let lines: string[] = [];
+  const cut = async (page?: RowPage): Promise<void> => {
+    if (lines.length > 0) {
+      await writeWhole(partPath(to, table.name, parts), `${lines.join('\n')}\n`);
+      parts += 1;
+    }
+    lines = [];
+    const { rows, sum } = checksum;
+    const position = page?.position;
+    await save({
+      parts,
+      rows,
+      sum,
+      isComplete: page === undefined,
+      ...(position === undefined ? {} : { position }),
+    });
+  };
+  for await (const page of everyRow(table, from?.position)) {
+    signal.throwIfAborted();
+    for (const row of page.rows) {
+      const line = writeLine(table, row);
+      // A row that expires may be gone when the import is verified.
+      if (row.expiresAt === undefined) checksum.add(line);
+      lines.push(line);
+    }
+    if (lines.length >= rowsPerPart) await cut(page);
+    count(page.rows.length);
+  }
+  await cut();
+}
+
+// Puts the rows of an export into a metadata store that has no buckets yet, and then compares all of them. Each put expects that the row is
+// absent and accepts an equal one, so an import that was cut short is begun again and continues.
+
+/** Commits at a time: they share flushes, and the rounds of an engine. */
+const commitsAtOnce = 64;
+const sideChangesPerWrite = 64;
+
+interface TableDifference {
+  readonly table: string;
+  readonly expected: number;
+  readonly found: number;
+}
+
+interface Import {
+  readonly metadata: MetadataStore;
+  readonly from: string;
+  readonly signal: AbortSignal;
+  readonly shards: Map<string, Pick<BucketRow, 'shards'>>;
+  /** Gets the number of rows that were put, or compared. */
+  readonly count: (rows: number) => void;
+}
+
+/** @throws ImportConflict where the store has another row under a key of the export; the signal's reason */
+export async function importMetadata(
+  metadata: MetadataStore,
+  exported: Exported,
+  {
+    from,
+    signal,
+    watch,
+  }: { readonly from: string; readonly signal: AbortSignal; readonly watch?: CommandWatch | undefined },
+): Promise<readonly TableDifference[]> {
+  const puts = countRows(watch, 'meta import', exported);
+  const run: Import = { metadata, from, signal, shards: new Map(), count: puts.count };
+  const buckets: BucketRow[] = [];
+  await assertSameInstallation(run, exported);
+  for (const table of exportedTables) {
+    for (let part = 0; part < (exported.tables[table.name]?.parts ?? 0); part += 1) {
+      signal.throwIfAborted();
+      const text = await readFile(partPath(from, table.name, part), 'utf8');
+      const rows = text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => readLine(table, line));
+      if (table.name === 'buckets')
+        for (const { row } of rows) {
+          buckets.push(row as BucketRow);
+          run.shards.set((row as BucketRow).id, row as BucketRow);
+        }
+      else if (part === 0) await assertNoOtherBuckets(run);
+      await putters[table.kind as keyof typeof putters](run, table, rows);
+    }
+  }
+  // Commits of objects state the generation of their bucket, which its partition has to have.
+  for (const bucket of buckets) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
+  // The rows of a worker state the generation of its last leader. A leader with a lower one would lose its lease at once.
+  for (const lease of parseLeases(exported.leases)) await raiseLease(metadata, lease);
+  puts.end();
+  const compares = countRows(watch, 'meta import: compare', exported);
+  const differences = await compare({ ...run, count: compares.count }, exported);
+  compares.end();
+  return differences;
+}
+
+/** The rows of an export are known, up to those that expire. */
+function countRows(watch: CommandWatch | undefined, kind: string, { tables: exported }: Exported) {
+  const all = Object.values(exported).reduce((sum, { rows }) => sum + rows, 0);
+  let done = 0;
+  const amounts = () => ({ done: { count: done }, left: { count: Math.max(0, all - done) } });
+  watch?.begin({ kind, of: 'rows', paced: 'count' }, amounts());
+  return {
+    count(rows: number): void {
+      done += rows;
+      if (watch?.isDue === true) watch.show(amounts());
+    },
+    end: () => watch?.end({ count: done }),
+  };
+}
+
+async function assertSameInstallation({ metadata }: Import, { installation }: Exported): Promise<void> {
+  const there = (await findInstallation(metadata))?.state.id;
+  if (there === undefined || there === installation) return;
+  throw new ImportConflict(`this store belongs to the installation ${there}, the export to ${installation}`);
+}
+
+/** Before anything but buckets is written, because counters are moved by differences. */
+async function assertNoOtherBuckets({ metadata, shards }: Import): Promise<void> {
+  for await (const { rows } of metadata.everyRow?.(tables.buckets) ?? [])
+    for (const { row } of rows) {
+      const { id, name } = row as BucketRow;
+      if (!shards.has(id))
+        throw new ImportConflict(`this store has a bucket ${name} that is not in the export`);
+    }
+}
+
+function placeOf({ shards }: Import, table: AnyTable, row: Columns): At<AnyTable> {
+  const place = Object.fromEntries((table.partition as readonly string[]).map((name) => [name, row[name]]));
+  if (table.spreadBy === undefined) return { table, in: place };
+  return { table, in: place, ways: shards.get(String(row['bucketId']))?.shards ?? 1 };
+}
+
+const sortOf = (table: AnyTable, row: Columns): Columns =>
+  Object.fromEntries(
+    (table.sort as readonly string[]).map((name) => name.replace(/^-/, '')).map((name) => [name, row[name]]),
+  );
+
+type Put = (run: Import, table: AnyTable, rows: readonly CopiedRow[]) => Promise<void>;
+
+const putters = {
+  async conditional(run, table, rows) {
+    await inParallel(commitsAtOnce, rows, async (copied) => {
+      run.signal.throwIfAborted();
+      const at = placeOf(run, table, copied.row as Columns);
+      const { row: put, ...expiry } = copied;
+      const outcome = await run.metadata.commit(at, [{ put, expect: 'absent', ...expiry }]);
+      if (!outcome.applied) await assertSame(run, at, copied);
+      run.count(1);
+    });
+  },
+  async plain(run, table, rows) {
+    const batches = Array.from({ length: Math.ceil(rows.length / sideChangesPerWrite) }, (_, i) =>
+      rows.slice(i * sideChangesPerWrite, (i + 1) * sideChangesPerWrite),
+    );
+    await inParallel(commitsAtOnce / 8, batches, async (batch) => {
+      const changes = batch.map(({ row, ...expiry }): SideChange => {
+        return { at: placeOf(run, table, row as Columns), put: row, ...expiry };
+      });
+      await run.metadata.apply(changes);
+      run.count(batch.length);
+    });
+  },
+  async counter(run, table, rows) {
+    for (const { row } of rows) {
+      const at = placeOf(run, table, row as Columns);
+      const key = sortOf(table, row as Columns);
+      // A line leaves out columns that are 0. Adding 0 creates a row that is absent.
+      const there = (await run.metadata.get(at, key))?.row as Columns | undefined;
+      const amounts = Object.entries(table.columns).filter(
+        ([name, type]) => type === 'int' && !(name in key) && !(name in at.in),
+      );
+      const by = Object.fromEntries(
+        amounts.map(([name]) => {
+          const [imported, former] = [numberIn(row as Columns, name), numberIn(there, name)];
+          return [name, table.maxima?.includes(name) ? imported : imported - former];
+        }),
+      );
+      const isSame = amounts.every(([name]) => numberIn(row as Columns, name) === numberIn(there, name));
+      if (there === undefined || !isSame) await run.metadata.apply([{ at, add: key, by }]);
+      run.count(1);
+    }
+  },
+} as const satisfies Readonly<Record<AnyTable['kind'], Put>>;
+
+const numberIn = (row: Columns | undefined, column: string): number => Number(row?.[column] ?? 0);
+
+async function assertSame({ metadata }: Import, at: At<AnyTable>, { row }: CopiedRow): Promise<void> {
+  const key = sortOf(at.table, row as Columns);
+  const there = await metadata.get(at, key);
+  const isSame =
+    there !== undefined && writeLine(at.table, { row: there.row }) === writeLine(at.table, { row });
+  if (!isSame)
+    throw new ImportConflict(
+      `${at.table.name} ${JSON.stringify({ ...at.in, ...key })} is different here: import into a store that was not used`,
+    );
+}
+
+/** The tables whose rows differ. */
+async function compare(run: Import, exported: Exported): Promise<readonly TableDifference[]> {
+  const differences: TableDifference[] = [];
+  for (const table of exportedTables) {
+    const checksum = new Checksum();
+    for await (const { rows } of run.metadata.everyRow?.(table) ?? []) {
+      run.signal.throwIfAborted();
+      for (const row of rows) if (row.expiresAt === undefined) checksum.add(writeLine(table, row));
+      run.count(rows.length);
+    }
+    const requested = exported.tables[table.name];
+    if (checksum.rows === (requested?.rows ?? 0) && checksum.sum === (requested?.sum ?? '0')) continue;
+    differences.push({ table: table.name, expected: requested?.rows ?? 0, found: checksum.rows });
+  }
+  return differences;
 }

@@ -1,7 +1,7 @@
 /** `sluice admin`: every operation of the operator API as a command. */
 import { once } from 'node:events';
+import { type AdminClient, AdminRefused, openAdminClient } from '../../admin-client.ts';
 import { printable } from '../../base/text/printable.ts';
-import { type AdminClient, AdminRefused, openAdminClient } from '../../client/admin-client.ts';
 import type { SpanDocument, TraceDocument } from '../../ports/trace.ts';
 import {
   type AdminOperationName,

@@ -2,7 +2,7 @@
  * What `sluice admin` completes. `sluice completion bash|zsh|fish` prints a script that completes commands and options from the table.
  * "Did you mean": the nearest command for unknown words, and the nearest name that the caller may list for one that does not exist.
  */
-import type { AdminClient } from '../../client/admin-client.ts';
+import type { AdminClient } from '../../admin-client.ts';
 import { nearest } from '../../config/nearest.ts';
 import { type AdminOperationName, describeAdminOperation } from '../../protocol/admin/operations.ts';
 import { type AdminCommand, adminCommands } from './commands.ts';

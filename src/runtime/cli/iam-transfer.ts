@@ -6,8 +6,8 @@ import { createCipheriv, createDecipheriv, randomBytes, scryptSync } from 'node:
 import { readFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { type AdminClient, openAdminClient } from '../../admin-client.ts';
 import { printable } from '../../base/text/printable.ts';
-import { type AdminClient, openAdminClient } from '../../client/admin-client.ts';
 import { transferredMax } from '../../protocol/admin/iam-transfer.ts';
 import type { AdminBody, AdminReply } from '../../protocol/admin/operations.ts';
 import type { Plain } from '../../protocol/formats/json.ts';

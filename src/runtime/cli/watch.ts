@@ -1,8 +1,8 @@
 /** `--watch`: polls what an operation has begun until it ends, with a line of progress. */
 
+import { type AdminClient, AdminRefused } from '../../admin-client.ts';
 import { formatBytes } from '../../base/text/byte-size.ts';
 import { printable } from '../../base/text/printable.ts';
-import { type AdminClient, AdminRefused } from '../../client/admin-client.ts';
 import type { AdminOperationName, AdminQuery, AdminReply } from '../../protocol/admin/operations.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
 import { formatTask, type Task } from './task-line.ts';

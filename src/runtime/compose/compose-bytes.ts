@@ -32,7 +32,7 @@ interface ChunkParts extends Parts {
 type ChunkMaker = (cluster: ClusterSetting, parts: ChunkParts) => Promise<ChunkStore>;
 const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
   memory: async () => (await import('../../backends/data/memory.ts')).memoryChunks(),
-  noop: async () => (await import('../../backends/data/noop.ts')).noopChunks(),
+  noop: async () => (await import('../../backends/data/memory.ts')).noopChunks(),
   file: async ({ id, dir }, { config, clock, random, disks }) => {
     const { fileChunks } = await import('../../backends/data/file/file-chunks.ts');
     const directory = dir ?? inDataDir(config, 'chunks', id);

@@ -100,7 +100,7 @@ async function openExporter(
   const { SVC_OTLP_ENDPOINT: endpoint, SVC_OTLP_HEADERS, SVC_OTLP_HEADERS_FILE, SVC_OTLP_CA_FILE } = config;
   if (endpoint === undefined) return undefined;
   const fromFile = SVC_OTLP_HEADERS_FILE && (await readFile(SVC_OTLP_HEADERS_FILE, 'utf8'));
-  const { openPoster } = await import('../../backends/post-json.ts');
+  const { openPoster } = await import('../../backends/egress.ts');
   const poster = openPoster({
     url: tracesUrl(endpoint),
     headers: readOtlpHeaders(SVC_OTLP_HEADERS ?? fromFile ?? ''),

@@ -2,9 +2,9 @@
  * A client of the operator API for every runtime with `fetch`. Its types come from the table of operations, so a wrong name, path parameter,
  * query, body or field of a reply does not compile.
  */
-import { portableHasher } from '../backends/crypto/portable.ts';
-import { toHex } from '../base/text/hex.ts';
-import type { Hasher } from '../ports/cryptography.ts';
+import { portableHasher } from './backends/crypto/portable.ts';
+import { toHex } from './base/text/hex.ts';
+import type { Hasher } from './ports/cryptography.ts';
 import {
   type AdminBody,
   type AdminOperationName,
@@ -12,10 +12,10 @@ import {
   type AdminReply,
   type adminOperations,
   describeAdminOperation,
-} from '../protocol/admin/operations.ts';
-import type { Plain } from '../protocol/formats/json.ts';
-import { signer } from '../signing/sign-request.ts';
-import { encode } from '../signing/signing-key.ts';
+} from './protocol/admin/operations.ts';
+import type { Plain } from './protocol/formats/json.ts';
+import { signer } from './signing/sign-request.ts';
+import { encode } from './signing/signing-key.ts';
 
 type Names<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
   ? Name | Names<`/${Rest}`>
