@@ -22,7 +22,7 @@ import {
   UploadGone,
 } from '../ports/object-bytes.ts';
 import type { BackendFault, Telemetry } from '../ports/telemetry.ts';
-import { failSpan, takeSpan } from './traceparent.ts';
+import { failSpan, takeSpan } from './tracer.ts';
 
 interface Measure {
   readonly telemetry: Pick<Telemetry, 'backend' | 'backendFailed'>;

@@ -4,7 +4,7 @@ import { gcBacklog } from '../domain/clusters/drains.ts';
 import { deleteGarbage } from '../domain/common/garbage.ts';
 import { drawId } from '../domain/common/ids.ts';
 import { isOwned, type Ownership, openOwnership } from '../domain/common/ownership.ts';
-import { settleUpload } from '../domain/uploads/settle-upload.ts';
+import { settleUpload } from '../domain/uploads/complete-upload.ts';
 import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';

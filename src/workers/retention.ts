@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
 import { boundQueues, firstLook } from '../domain/event-deliveries/queue-retention.ts';
 import { holdSeals, type SavedSeals, stepSeals } from '../domain/events/seal-hours.ts';
-import { beginHistory, recordHealth } from '../domain/storage/health-history.ts';
+import { beginHistory, recordHealth } from '../domain/storage/storage-health.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { type Unit, unsupervised } from './worker.ts';
 

@@ -2,12 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
-import { countersIn } from '../../src/backends/metadata/wide-column/counters.ts';
-import { type FoldPorts, Folds } from '../../src/backends/metadata/wide-column/folds.ts';
+import { countersIn, type FoldPorts, Folds } from '../../src/backends/metadata/wide-column/counters.ts';
 import { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
 import { Session, UnknownOutcome } from '../../src/backends/metadata/wide-column/session.ts';
+import { Tables } from '../../src/backends/metadata/wide-column/statements.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
-import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { Died, type DiesAt, dyingCommits } from '../support/dying-commits.ts';

@@ -1,6 +1,6 @@
 /** A write that loses its compare-and-set to a writer that commits at the worst moment. @storage */
 import { describe, expect, test } from 'vitest';
-import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
+import { settleUpload } from '../../src/domain/uploads/complete-upload.ts';
 import { findSessionPart, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';
 import { ambush } from '../support/ambush.ts';

@@ -1,9 +1,9 @@
 /** Commits to Cassandra by a process that dies after its commit has applied and before its side changes, or instead of its commit. */
 import { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
-import { Folds } from '../../src/backends/metadata/wide-column/folds.ts';
+import { Folds } from '../../src/backends/metadata/wide-column/counters.ts';
 import type { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
 import type { Session } from '../../src/backends/metadata/wide-column/session.ts';
-import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
+import { Tables } from '../../src/backends/metadata/wide-column/statements.ts';
 import type { Random } from '../../src/ports/random.ts';
 
 export class Died extends Error {}

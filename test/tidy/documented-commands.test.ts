@@ -3,8 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
-import { readArguments } from '../../src/runtime/cli/arguments.ts';
-import { findAdminCommand } from '../../src/runtime/cli/commands.ts';
+import { findAdminCommand, readArguments } from '../../src/runtime/cli/commands.ts';
 import { assertTransferOptions, isTransfer } from '../../src/runtime/cli/iam-transfer.ts';
 import { blockOf, routines } from '../support/documented-routines.ts';
 

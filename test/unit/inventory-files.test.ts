@@ -1,7 +1,7 @@
 /** The encoders of inventory files, apart from a bucket. */
 import { expect, test } from 'vitest';
-import { csvGzip, parquet } from '../../src/domain/inventory/formats.ts';
 import { type InventoryFacts, listColumns } from '../../src/domain/inventory/rows.ts';
+import { csvGzip, parquet } from '../../src/domain/inventory/write-inventory.ts';
 import { headSlot, type ObjectRow } from '../../src/metadata/tables.ts';
 
 const columns = listColumns({

@@ -1,6 +1,6 @@
 /** Settling large uploads takes time in proportion to their parts, and requests are served meanwhile. */
 import { expect, test } from 'vitest';
-import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
+import { settleUpload } from '../../src/domain/uploads/complete-upload.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { findSession, replaceSession, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';

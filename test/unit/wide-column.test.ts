@@ -2,8 +2,13 @@
 import cassandra from 'cassandra-driver';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { findMiddle, ReadFailed, throughDeserts } from '../../src/backends/metadata/wide-column/counters.ts';
-import { SafeRetries, Session, speculativeReads } from '../../src/backends/metadata/wide-column/session.ts';
+import { findMiddle, readPastTombstones } from '../../src/backends/metadata/wide-column/cursor.ts';
+import {
+  ReadFailed,
+  SafeRetries,
+  Session,
+  speculativeReads,
+} from '../../src/backends/metadata/wide-column/session.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 
 describe('speculation', () => {
@@ -91,8 +96,8 @@ describe('a range that is refused', () => {
     for (const reverse of [false, true]) {
       const read = cluster(reverse);
       const all = reverse ? [1507, 1007, 507, 7] : [7, 507, 1007, 1507];
-      expect(await throughDeserts({ bounds, reverse, limit: 10, read })).toEqual(all);
-      expect(await throughDeserts({ bounds, reverse, limit: 2, read })).toEqual(all.slice(0, 2));
+      expect(await readPastTombstones({ bounds, reverse, limit: 10, read })).toEqual(all);
+      expect(await readPastTombstones({ bounds, reverse, limit: 2, read })).toEqual(all.slice(0, 2));
     }
   });
 
@@ -103,11 +108,13 @@ describe('a range that is refused', () => {
       asked += 1;
       throw new ReadFailed('tombstones');
     };
-    await expect(throughDeserts({ bounds, reverse: false, limit: 1, read: refusing })).rejects.toThrow(
+    await expect(readPastTombstones({ bounds, reverse: false, limit: 1, read: refusing })).rejects.toThrow(
       ReadFailed,
     );
     expect(asked).toBeLessThan(200);
     const broken = () => Promise.reject(new Error('something else'));
-    await expect(throughDeserts({ bounds, reverse: false, limit: 1, read: broken })).rejects.toThrow('else');
+    await expect(readPastTombstones({ bounds, reverse: false, limit: 1, read: broken })).rejects.toThrow(
+      'else',
+    );
   });
 });

@@ -9,8 +9,7 @@ import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { lockTime } from '../objects/object-lock.ts';
 import { readRules } from './due-action.ts';
 import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
-import { type DueEntries, openWindows, readDuePage, startPosition } from './walk.ts';
-import type { Window } from './windows.ts';
+import { type DueEntries, openWindows, readDuePage, startPosition, type Window } from './walk.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 

@@ -43,8 +43,7 @@ import {
   lifecycleTasks,
   type Tally,
 } from './progress.ts';
-import { findFirstDays, openWindows, readDuePage, startPosition } from './walk.ts';
-import { nextPass } from './windows.ts';
+import { findFirstDays, nextPass, openWindows, readDuePage, startPosition } from './walk.ts';
 
 export type Ctx = ActCtx & Pick<Context, 'config'>;
 

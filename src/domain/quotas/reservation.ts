@@ -4,8 +4,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
 import { exceeded, exceededIn } from './exceeded.ts';
 import { type Scope, scopesOf } from './scopes.ts';
-import type { Hold, Share } from './share.ts';
-import { type Ctx, reserve, usedIn } from './shares.ts';
+import { type Ctx, type Hold, reserve, type Share, usedIn } from './shares.ts';
 
 export type { Ctx };
 

@@ -21,14 +21,15 @@ import {
   savedScrub,
   saveStep,
 } from '../../domain/scrub/saved-scrub.ts';
-import { historyMs, readHealthHistory } from '../../domain/storage/health-history.ts';
 import { beginRewrapping, findRewrapping, type Rewrapping } from '../../domain/storage/rewrap.ts';
 import {
   type DataReport,
+  historyMs,
   type MetadataReport,
   probeData,
   probeMetadata,
   probeStorage,
+  readHealthHistory,
 } from '../../domain/storage/storage-health.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';

@@ -8,8 +8,15 @@ import {
   type AdminReply,
   describeAdminOperation,
 } from '../../protocol/admin/operations.ts';
-import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
-import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
+import {
+  type AdminArguments,
+  type AdminCommand,
+  adminHelp,
+  findAdminCommand,
+  readArguments,
+  UsageFault,
+  usageOf,
+} from './commands.ts';
 import { explainUnknownCommand, isMisspelt, suggestName } from './completion.ts';
 import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
 import { findProfile, type Profile } from './profiles.ts';

@@ -11,7 +11,7 @@ import { printable } from '../../base/text/printable.ts';
 import { transferredMax } from '../../protocol/admin/iam-transfer.ts';
 import type { AdminBody, AdminReply } from '../../protocol/admin/operations.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
-import { UsageFault } from './arguments.ts';
+import { UsageFault } from './commands.ts';
 import { findProfile } from './profiles.ts';
 
 type IamRecord = Plain<AdminReply<'ExportIam'>>['rows'][number];

@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { UsageFault } from './arguments.ts';
+import { UsageFault } from './commands.ts';
 
 export interface Profile {
   readonly endpoint: string;

@@ -17,9 +17,8 @@ import {
   type Header,
   sealHeader,
 } from '../chunked/record.ts';
-import type { Connection } from './connection.ts';
 import { type Crc32c, errno, isMissing, RadosFailure, type RadosPool } from './driver.ts';
-import type { PoolName, Pools } from './pools.ts';
+import type { Connection, PoolName, Pools } from './pools.ts';
 
 /** Refuses names and owners that no record can hold, before a byte is read. */
 export function checkOwner(id: string, owner: Owner): void {

@@ -12,7 +12,6 @@ import {
   listedSize,
   marksIn,
 } from './chunk-record.ts';
-import { Connection } from './connection.ts';
 import {
   type ClusterAddress,
   type Crc32c,
@@ -21,7 +20,7 @@ import {
   type RadosPool,
   type RadosWrite,
 } from './driver.ts';
-import { clusterStatus, type OpenPool, type PoolNames, Pools } from './pools.ts';
+import { Connection, clusterStatus, type OpenPool, type PoolNames, Pools } from './pools.ts';
 import type { ReadBudget } from './read-budget.ts';
 import { Lane, readPieces } from './read-pieces.ts';
 

@@ -34,9 +34,8 @@ import {
   tableSpan,
 } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
-import { Commits } from './commits.ts';
+import { Commits, Intents } from './commits.ts';
 import { type Cluster, reaching, storeHealth } from './health.ts';
-import { Intents } from './intents.ts';
 import { Codecs, Keys, unpackRow, unpackSome } from './keys.ts';
 
 export interface OrderedKvOptions {

@@ -17,12 +17,12 @@ import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
 import type { Placed } from '../split/mover.ts';
-import type { Folds } from './folds.ts';
+import type { Folds } from './counters.ts';
 import type { Intents, Place } from './intents.ts';
 import { isAlive, outcomeKey, type RawRow } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import { noteKey } from './shards.ts';
-import type { TableIn, Tables } from './tables.ts';
+import type { TableIn, Tables } from './statements.ts';
 
 /** Rounds against other writers, before the commit fails as busy. */
 const attemptsMax = 20;

@@ -13,12 +13,10 @@ import type {
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
 import type { Layouts } from '../split/layouts.ts';
 import { type Bounds, ShardMerge, type Slice } from '../split/merge.ts';
-import { sumByName, throughDeserts } from './counters.ts';
-import type { Folds } from './folds.ts';
+import { type Folds, sumByName } from './counters.ts';
 import { isAlive, type RawRow, type Rows, rowMark, valueIn } from './rows.ts';
-import type { Session } from './session.ts';
-import type { Scans } from './statements.ts';
-import type { TableIn, Tables } from './tables.ts';
+import { ReadFailed, type Session } from './session.ts';
+import type { Scans, TableIn, Tables } from './statements.ts';
 
 /**
  * How many rows the first read of a shard requests: its share of the page and three standard deviations of a share drawn by a hash, so
@@ -114,7 +112,7 @@ export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
       return { rows: sumByName(codec, rows), hasMore: false };
     }
     const query = reverse ? this.#scans.scanBack : this.#scans.scan;
-    const rows = await throughDeserts({
+    const rows = await readPastTombstones({
       bounds: { low, high },
       reverse,
       limit,
@@ -217,3 +215,70 @@ const sums = (codec: Rows, group: readonly RawRow[]): readonly CopiedRow[] => {
   const partition = partitionIn(codec, first);
   return sumByName(codec, group).map((raw) => ({ row: codec.decode<object>(raw, partition).row }));
 };
+
+// Reads a slice with so many deleted rows that the cluster refuses: it stops at a number of tombstones before it has found a row. The range
+// is halved until a read succeeds, so a scan always makes progress.
+
+/** Refusals in one slice: each costs the cluster as many tombstones as it bears. */
+const refusalsMax = 400;
+/** How many bytes after the common prefix of two bounds are used to compute their middle. */
+const precision = 16;
+
+interface Slicing<Row> {
+  readonly bounds: Bounds;
+  readonly reverse: boolean;
+  readonly limit: number;
+  readonly read: (bounds: Bounds, limit: number) => Promise<readonly Row[]>;
+}
+
+/** Up to `limit` rows of the range in its order; fewer are all that there are. */
+export async function readPastTombstones<Row>({
+  bounds,
+  reverse,
+  limit,
+  read,
+}: Slicing<Row>): Promise<Row[]> {
+  const rows: Row[] = [];
+  const ahead = [bounds];
+  for (let refusals = 0; rows.length < limit; ) {
+    const part = ahead.pop();
+    if (part === undefined) break;
+    try {
+      rows.push(...(await read(part, limit - rows.length)));
+    } catch (cause) {
+      const middle = findMiddle(part);
+      refusals += 1;
+      if (!(cause instanceof ReadFailed) || middle === undefined || refusals > refusalsMax) throw cause;
+      const halves = [
+        { low: part.low, high: middle },
+        { low: middle, high: part.high },
+      ];
+      ahead.push(...(reverse ? halves : halves.reverse()));
+    }
+  }
+  return rows;
+}
+
+/** A key between two others; undefined where they are too near. */
+export function findMiddle({ low, high }: Bounds): Uint8Array | undefined {
+  let shared = 0;
+  while (shared < low.length && shared < high.length && low[shared] === high[shared]) shared += 1;
+  const from = numberAt(low, shared);
+  const middle = (from + numberAt(high, shared)) / 2n;
+  if (middle <= from) return undefined;
+  const tail = Buffer.from(middle.toString(16).padStart(2 * precision, '0'), 'hex');
+  const found = Buffer.concat([low.subarray(0, shared), trimmed(tail)]);
+  return compareBytes(low, found) < 0 && compareBytes(found, high) < 0 ? found : undefined;
+}
+
+const numberAt = (bytes: Uint8Array, at: number): bigint => {
+  const tail = Buffer.alloc(precision);
+  tail.set(bytes.subarray(at, at + precision));
+  return BigInt(`0x${tail.toString('hex')}`);
+};
+
+function trimmed(tail: Buffer): Buffer {
+  let length = tail.length;
+  while (length > 0 && tail[length - 1] === 0) length -= 1;
+  return tail.subarray(0, length);
+}

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, type TableOrder } from '../key-order.ts';
-import { type Column, nameColumns, type TableColumns } from './statements.ts';
 
 export const outcomeMark = 0;
 export const rowMark = 1;
@@ -103,3 +102,43 @@ export function isAlive(raw: RawRow | undefined, now: number): raw is RawRow {
 /** The key of a commit's outcome. */
 export const outcomeKey = (attempt: string): Buffer =>
   Buffer.concat([Buffer.of(outcomeMark), createHash('sha256').update(attempt).digest().subarray(0, 16)]);
+
+// Names in CQL, derived from a table's declaration; quoted, because some are words of the language.
+
+const identifier = (name: string): string =>
+  `"${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}"`;
+
+const types: Readonly<Record<ColumnType, string>> = {
+  text: 'text',
+  int: 'bigint',
+  bool: 'boolean',
+  json: 'text',
+  blob: 'blob',
+};
+
+interface Column {
+  readonly name: string;
+  readonly type: ColumnType;
+  readonly cqlName: string;
+  readonly cqlType: string;
+}
+
+interface TableColumns {
+  readonly partition: readonly Column[];
+  /** All others, the sort columns too: those are also in the clustering key, encoded. */
+  readonly values: readonly Column[];
+}
+
+export function nameColumns(table: AnyTable): TableColumns {
+  const all = Object.entries(table.columns as Record<string, ColumnType>).map(([name, type]) => ({
+    name,
+    type,
+    cqlName: identifier(name),
+    cqlType: types[type],
+  }));
+  const isPartition = (name: string): boolean => (table.partition as readonly string[]).includes(name);
+  return {
+    partition: all.filter(({ name }) => isPartition(name)),
+    values: all.filter(({ name }) => !isPartition(name)),
+  };
+}

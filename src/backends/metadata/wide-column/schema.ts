@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AnyTable, StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { nameColumns } from './rows.ts';
 import {
   assertReachable,
   readReplication,
@@ -13,7 +14,6 @@ import {
   TooFewNodes,
 } from './serial-scope.ts';
 import { Disagreement, type Session, UnknownOutcome } from './session.ts';
-import { nameColumns } from './statements.ts';
 
 /** A lease that is not renewed expires: its holder is dead, or stopped. */
 const leaseSeconds = 60;

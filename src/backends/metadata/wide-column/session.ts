@@ -6,7 +6,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import cassandra from 'cassandra-driver';
 import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { ReadFailed } from './counters.ts';
 import type { RawRow } from './rows.ts';
 
 const { Client, types } = cassandra;
@@ -48,6 +47,8 @@ interface SchemaNode {
 
 /** A conditional batch was sent, and whether it was applied is unknown. */
 export class UnknownOutcome extends Error {}
+/** The cluster gave up on a read, although its replicas answered. */
+export class ReadFailed extends StoreUnavailable {}
 /** A definition was taken, and not every node has heard of it yet. */
 export class Disagreement extends StoreUnavailable {}
 

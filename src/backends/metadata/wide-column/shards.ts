@@ -5,7 +5,7 @@ import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../sp
 import { boundsIn } from './cursor.ts';
 import { noteMark, type RawRow, type Rows, valueIn } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
-import type { Tables } from './tables.ts';
+import type { Tables } from './statements.ts';
 
 const triesMax = 10;
 

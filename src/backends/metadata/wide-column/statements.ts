@@ -1,5 +1,6 @@
-/** The statements of a table, written once. */
-import type { AnyTable, ColumnType } from '../../../ports/metadata-store.ts';
+/** The tables of a keyspace: the statements of each, written once. */
+import type { AnyTable } from '../../../ports/metadata-store.ts';
+import { nameColumns, Rows } from './rows.ts';
 
 /** A slice of rows in order; parameters: partition, row_shard, low, high, limit. */
 export interface Scans {
@@ -8,7 +9,7 @@ export interface Scans {
 }
 
 /** Conditional statements have no client timestamp; they follow the cluster's own order. */
-export interface Statements extends Scans {
+interface Statements extends Scans {
   /** One row by its key. */
   readonly get: string;
   /** `SET` of every value column, revision and expiry, under a condition on the revision; TTL first. */
@@ -60,7 +61,7 @@ export function buildStatements(keyspace: string, table: AnyTable): Statements {
 }
 
 /** @param requested columns beside those of the key; all when absent */
-export function buildScans(keyspace: string, table: AnyTable, requested?: readonly string[]): Scans {
+function buildScans(keyspace: string, table: AnyTable, requested?: readonly string[]): Scans {
   const { partition, values } = nameColumns(table);
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
   const read = values.filter(({ name }) => requested?.includes(name) ?? true);
@@ -74,7 +75,7 @@ const isSortedBy = ({ sort }: AnyTable, name: string): boolean =>
   sort.includes(name) || sort.includes(`-${name}`);
 
 /** A counter row is a base and the additions since, each under the attempt that made it. */
-export interface CounterStatements {
+interface CounterStatements {
   readonly get: string;
   readonly scan: string;
   readonly scanBack: string;
@@ -88,7 +89,7 @@ export interface CounterStatements {
   readonly clear: string;
 }
 
-export function buildCounterStatements(keyspace: string, table: AnyTable): CounterStatements {
+function buildCounterStatements(keyspace: string, table: AnyTable): CounterStatements {
   const { partition, values } = nameColumns(table);
   const name = `${keyspace}.${table.name}`;
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
@@ -107,42 +108,39 @@ export function buildCounterStatements(keyspace: string, table: AnyTable): Count
   };
 }
 
-// Names in CQL, derived from a table's declaration; quoted, because some are words of the language.
-
-const identifier = (name: string): string =>
-  `"${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}"`;
-
-const types: Readonly<Record<ColumnType, string>> = {
-  text: 'text',
-  int: 'bigint',
-  bool: 'boolean',
-  json: 'text',
-  blob: 'blob',
-};
-
-export interface Column {
-  readonly name: string;
-  readonly type: ColumnType;
-  readonly cqlName: string;
-  readonly cqlType: string;
+export interface TableIn {
+  readonly rows: Rows;
+  readonly statements: Statements;
+  readonly counter: CounterStatements;
+  /** Reading some columns alone, which are the same array each time. */
+  scans(columns: readonly string[] | undefined): Scans;
 }
 
-export interface TableColumns {
-  readonly partition: readonly Column[];
-  /** All others, the sort columns too: those are also in the clustering key, encoded. */
-  readonly values: readonly Column[];
-}
+export class Tables {
+  readonly keyspace: string;
+  readonly #known = new Map<AnyTable, TableIn>();
 
-export function nameColumns(table: AnyTable): TableColumns {
-  const all = Object.entries(table.columns as Record<string, ColumnType>).map(([name, type]) => ({
-    name,
-    type,
-    cqlName: identifier(name),
-    cqlType: types[type],
-  }));
-  const isPartition = (name: string): boolean => (table.partition as readonly string[]).includes(name);
-  return {
-    partition: all.filter(({ name }) => isPartition(name)),
-    values: all.filter(({ name }) => !isPartition(name)),
-  };
+  constructor(keyspace: string) {
+    this.keyspace = keyspace;
+  }
+
+  of(table: AnyTable): TableIn {
+    let known = this.#known.get(table);
+    if (known === undefined) {
+      const statements = buildStatements(this.keyspace, table);
+      const some = new WeakMap<readonly string[], Scans>();
+      const scans = (columns: readonly string[] | undefined): Scans => {
+        const found =
+          columns === undefined
+            ? statements
+            : (some.get(columns) ?? buildScans(this.keyspace, table, columns));
+        if (columns !== undefined) some.set(columns, found);
+        return found;
+      };
+      const counter = buildCounterStatements(this.keyspace, table);
+      known = { rows: new Rows(table), statements, counter, scans };
+      this.#known.set(table, known);
+    }
+    return known;
+  }
 }

@@ -38,9 +38,8 @@ import {
 import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
 import { Mover, placed } from '../split/mover.ts';
 import { Commits } from './commits.ts';
-import { sumByName } from './counters.ts';
+import { Folds, hasPendingAdditions, hasPendingPuts, sumByName } from './counters.ts';
 import { boundsIn, everyRow, WideColumnCursor } from './cursor.ts';
-import { Folds, hasPendingAdditions, hasPendingPuts } from './folds.ts';
 import { Intents } from './intents.ts';
 import { isAlive, type RawRow } from './rows.ts';
 import { migrate } from './schema.ts';
@@ -55,7 +54,7 @@ import {
   UnknownOutcome,
 } from './session.ts';
 import { type RowInShard, WideColumnShards } from './shards.ts';
-import { Tables } from './tables.ts';
+import { Tables } from './statements.ts';
 
 export interface WideColumnOptions extends SessionOptions {
   /** The replication of a new keyspace, in CQL. */
