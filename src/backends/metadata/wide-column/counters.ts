@@ -6,16 +6,10 @@
 import { createHash } from 'node:crypto';
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
 import { parseEpoch } from '../epochs.ts';
-import type { Intents, Unsettled } from './intents.ts';
+import type { Folded, Intents, Unsettled } from './intents.ts';
 import { type RawRow, type Rows, valueIn } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import type { TableIn, Tables } from './statements.ts';
-
-/** The additions in a base: all that sort below `below`, except those of epochs that were not done then. */
-export interface Folded {
-  readonly below: string;
-  readonly except: readonly string[];
-}
 
 const nothingFolded: Folded = { below: '', except: [] };
 

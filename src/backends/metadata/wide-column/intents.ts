@@ -19,7 +19,6 @@ import {
   stampAfter,
   stampAt,
 } from '../epochs.ts';
-import type { Folded } from './counters.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 
 const lanes = 64;
@@ -342,6 +341,12 @@ export class Intents {
 }
 
 const wholeMs = (ms: number): bigint => BigInt(Math.floor(ms));
+
+/** The additions in the base of a counter: all that sort below `below`, except those of epochs that were not done then. */
+export interface Folded {
+  readonly below: string;
+  readonly except: readonly string[];
+}
 
 /** An attempt, with what is needed to find out whether its side changes were made. */
 export interface Unsettled {
