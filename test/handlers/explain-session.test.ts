@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { audited, findAudit } from '../../src/metadata/audit.ts';
 import { openActions } from '../support/actions.ts';
-import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { allow, assume, must, openUser, putPolicy, sessionOf, trusting } from '../support/iam-users.ts';
 import { logIn } from '../support/logins.ts';
@@ -211,4 +211,13 @@ test('a tenant asks about the requests of its own pages, and of no other account
   // Another account's session that was refused in this bucket.
   const there = (await others.put('/of-alice/key', { body: 'x' })).header('*-request-id');
   expect((await ask(world.client, { bucket: 'of-alice', requestId: there })).status).toBe(403);
+});
+
+test('a permanent key that begins as temporary ones do misses no session', async () => {
+  const carol = person('carol', { accessKey: 'ASIAKEYOFTHESETTINGS' });
+  await using world = await openGateway({ people: [carol] });
+  await world.client.put('/bucket');
+  const answer = await why(world, await world.as({ credential: carol }).put('/bucket/key', { body: 'x' }));
+  expect(answer).toMatchObject({ allowed: false, request: { accessKey: carol.accessKey } });
+  expect(answer).not.toHaveProperty('missing');
 });

@@ -252,8 +252,8 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
   if (session !== undefined) context.set('aws:MultiFactorAuthPresent', String(session.isMfa === true));
   return {
     asked: { ...about, action: permitted, context },
-    by: await callerOfRow(ctx, row),
-    missing: missingOf(row),
+    by: callerOfRow(ctx, row),
+    missing: missingOf(ctx, row),
     session: session && { ...session, row },
     described: {
       time: new Date(time).toISOString(),
@@ -270,19 +270,29 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
 
 type Row = Pick<AuditRow, 'id' | 'accessKey' | 'principal' | 'session'>;
 
+/**
+ * Whether a row is of temporary credentials, but has no session: it was written before audit rows had one. The settings may have a permanent
+ * key with the prefix of temporary ones.
+ */
+const lacksSession = ({ credentials }: Context, { accessKey, session }: Row): boolean =>
+  session === undefined &&
+  accessKey !== undefined &&
+  isSessionKey(accessKey) &&
+  !credentials.isConfigured(accessKey);
+
 /** How a question names the caller of a row. Temporary credentials are not found by their access key without their token. */
-async function callerOfRow({ credentials }: Context, { accessKey, principal, session }: Row) {
+function callerOfRow(ctx: Context, row: Row) {
+  const { accessKey, principal, session } = row;
   if (session?.parentKey !== undefined) return { accessKey: session.parentKey };
   if (accessKey === undefined) return {};
-  const isTemporary = session !== undefined || isSessionKey(accessKey);
-  if (!isTemporary || principal === undefined) return { accessKey };
-  // The settings may have a key with the prefix of temporary ones.
-  return session === undefined && credentials.isConfigured(accessKey) ? { accessKey } : { principal };
+  const isTemporary = session !== undefined || lacksSession(ctx, row);
+  return isTemporary && principal !== undefined ? { principal } : { accessKey };
 }
 
 /** What the row does not have, and the answer leaves out. */
-function missingOf({ accessKey = '', session }: Row) {
-  if (session === undefined) return isSessionKey(accessKey) ? (['session'] as const) : [];
+function missingOf(ctx: Context, row: Row) {
+  const { session } = row;
+  if (session === undefined) return lacksSession(ctx, row) ? (['session'] as const) : [];
   return [
     ...(session.policySha256 === undefined ? [] : (['session-policy'] as const)),
     ...(session.isTagged === undefined ? [] : (['session-tags'] as const)),
