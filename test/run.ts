@@ -1,12 +1,15 @@
 /**
  * The test commands: compilers, linter and generated docs first, then suites; the ten slowest files and one plain line
- * that counts come last. `npm test` runs what needs no engine and no client, `npm run test:all` (`--all`) every suite, and
- * arguments go to vitest, for example `npm test -- test/handlers`.
+ * that counts come last. `npm test` runs what needs no engine and no client, `npm run test:all` (`--all`) every suite, `--routines` the
+ * console's on Cassandra and Ceph alone, and arguments go to vitest, for example `npm test -- test/handlers`.
  */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { type ConsoleEngines, consoleEngines } from './console/on-engines.ts';
+import { noChromium } from './console/world.ts';
 import { noCassandra, sharedNodeVariable, startCassandra } from './support/engines/cassandra.ts';
+import { noCeph, startCeph } from './support/engines/ceph.ts';
 import { noTikv, startTikv } from './support/engines/tikv.ts';
 import { startUpstreamServer } from './support/engines/upstream.ts';
 import { withoutEngines } from './support/engines/wanted.ts';
@@ -201,6 +204,33 @@ async function onUpstream(): Promise<Counts> {
   return counts;
 }
 
+/** What operators and tenants do by the console's pages: files whose gateways run on any backend. */
+const consoleRoutines = [
+  'access',
+  'billing',
+  'danger',
+  'identity',
+  'journal',
+  'operators',
+  'routines',
+  'storage',
+  'usage',
+];
+
+/** On embedded metadata and files they are among the other suites. */
+async function routinesOnEngines(): Promise<Counts | undefined> {
+  if (noCassandra !== undefined || noCeph !== undefined || noChromium !== undefined) return undefined;
+  await using cassandra = await startCassandra();
+  await using ceph = await startCeph();
+  const engines: ConsoleEngines = { hosts: cassandra.hosts, conf: ceph.conf };
+  process.env[consoleEngines] = JSON.stringify(engines);
+  const files = consoleRoutines.map((name) => `test/console/${name}.test.ts`);
+  const { passed, failed } = suites('the routines of the console on Cassandra and Ceph', files);
+  delete process.env[consoleEngines];
+  // The skipped ones were counted before.
+  return { passed, failed, skipped: 0 };
+}
+
 /** Runs suites on an engine. Their skipped tests do not concern the engine and were counted before. */
 function laws(engine: string, rest: readonly string[]): Counts {
   const { passed, failed } = suites(`the front door on ${engine}`, rest);
@@ -214,8 +244,9 @@ async function chosenSuites(): Promise<readonly (Counts | undefined)[]> {
     if (cassandra !== undefined) process.env[sharedNodeVariable] = cassandra.hosts.join(',');
     const all: (Counts | undefined)[] = [suites('every suite', args)];
     for (const engine of storageEngines) all.push(await onEngine(engine));
-    return [...all, await onUpstream()];
+    return [...all, await onUpstream(), await routinesOnEngines()];
   }
+  if (args[0] === '--routines') return [await routinesOnEngines()];
   if (args.length > 0) return [suites(args.join(' '), args)];
   Object.assign(process.env, withoutEngines);
   return [suites('the suites that need no engine', quickFolders)];

@@ -12,6 +12,7 @@ import { existsSync } from 'node:fs';
 import axe from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { type StartOptions, startServer, type TestServer, testCredentials } from '../support/server.ts';
+import { onEngines } from './on-engines.ts';
 
 const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 
@@ -73,7 +74,7 @@ export async function browse(url: string): Promise<Browsing> {
 }
 
 export async function openConsole(options: StartOptions = {}): Promise<ConsoleWorld> {
-  const server = await startServer(options);
+  const server = await startServer(onEngines(options));
   const { open, [Symbol.asyncDispose]: close } = await browse(server.url);
   return {
     server,
