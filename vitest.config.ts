@@ -8,8 +8,11 @@ const hookMs = 600_000;
 /** What other processes do may take that long there. */
 const poll = { timeout: 60_000 };
 
-/** Files of these folders share a process and its loaded modules, because loading the gateway takes longer than most of these files. */
-const sharing = ['unit', 'handlers', 'attacks'].map((folder) => `test/${folder}/**/*.test.ts`);
+/**
+ * Files of these folders share a process and its loaded modules, because loading the gateway takes longer than most of these files. The
+ * clock's lets 60 days of all timers of its process pass, which never ends beside a timer of another file.
+ */
+const sharing = ['unit/**/!(clock)', 'handlers/**/*', 'attacks/**/*'].map((path) => `test/${path}.test.ts`);
 const common = { pool: 'forks', testTimeout: testMs, hookTimeout: hookMs, expect: { poll } } as const;
 
 /** Files of many minutes: they begin first, because one that begins last runs on alone while the other process has nothing left to do. */

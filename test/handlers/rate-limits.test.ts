@@ -130,6 +130,23 @@ test('bytesPerSecond spreads a large body over time, in both directions', async 
   expect(await timed(() => world.client.get('/bucket/large'))).toBeGreaterThan(6);
 });
 
+test('a body waits for bytes in whole milliseconds: what is left after rounding ends its wait', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { bytesPerSecond: 999_983 });
+  const body = Buffer.alloc(3_000_017, 1);
+  let isOver = false;
+  const asking = world.client.put('/bucket/odd', { body }).finally(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    await clock.advance(7);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect((await asking).status).toBe(200);
+  expect(clock.slept.filter((ms) => !Number.isInteger(ms))).toEqual([]);
+});
+
 test('small bodies count towards bytesPerSecond', async () => {
   const { world, clock, admin } = await openWorld();
   await using _world = world;

@@ -155,13 +155,14 @@ export class Admission {
     }
   }
 
+  /** Whole, because a fraction may be too small to change the time, and the wait would never end. */
   #waitMs(now: number): number {
     let waitMs = 0;
     for (const use of this.#uses) {
       const { bytesPerSecond } = use.limit;
       if (bytesPerSecond === undefined) continue;
       use.refill(now);
-      waitMs = Math.max(waitMs, (-use.bytes / bytesPerSecond) * 1_000);
+      waitMs = Math.max(waitMs, Math.ceil((-use.bytes / bytesPerSecond) * 1_000));
     }
     return waitMs;
   }
