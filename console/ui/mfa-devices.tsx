@@ -42,7 +42,7 @@ const w = words({
       'Its codes are refused at once, and its secret is deleted. Sessions that began with a code go on until they end.',
     remove: 'Delete',
     removeAsk: (name: string) => `Delete ${name}?`,
-    removeText: 'Its secret is deleted. The device is enabled for nobody.',
+    removeText: 'Its secret is deleted. No user has enabled the device.',
     left: 'Devices that stay',
   },
   de: {
@@ -99,7 +99,7 @@ interface Codes {
 
 interface MfaDevicesProps {
   readonly devices: readonly Device[];
-  /** Devices of the account that are enabled for nobody, as far as the caller may list them. */
+  /** Devices of the account that no user has enabled, as far as the caller may list them. */
   readonly unassigned: readonly Device[];
   /** The suggestion for the name of a new device. */
   readonly suggested: string;

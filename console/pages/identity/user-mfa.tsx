@@ -1,4 +1,4 @@
-/** The MFA devices of a user, and those of its account that are enabled for nobody. */
+/** The MFA devices of a user, and those of its account that no user has enabled. */
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { MfaDevices } from '../../ui/mfa-devices.tsx';
 import { Reading } from '../../ui/states.tsx';

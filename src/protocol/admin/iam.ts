@@ -267,7 +267,7 @@ export const mfaRows = {
     on: 'GET /accounts/:account/mfa-devices',
     lists: { rows: ['accounts/{account}/mfa-devices/{name}', 'accounts/{account}/users/{user}'] },
     names: { user: mention('accounts/{account}/users/{user}/mfa-devices') },
-    doc: 'Lists the virtual MFA devices of an account: all, those of a user, or those that are enabled for nobody yet.',
+    doc: 'Lists the virtual MFA devices of an account: all, those of a user, or those that no user has enabled yet.',
     query: {
       ...paging,
       user: jsonOptional(name(64)),
@@ -288,7 +288,7 @@ export const mfaRows = {
   DeleteIamMfaDevice: {
     on: 'DELETE /accounts/:account/mfa-devices/:device',
     records: ['devices'],
-    doc: 'Deletes a virtual MFA device that is enabled for nobody.',
+    doc: 'Deletes a virtual MFA device that no user has enabled.',
   },
   EnableIamMfaDevice: {
     on: 'PUT /accounts/:account/users/:user/mfa-devices/:device',
@@ -317,7 +317,7 @@ export const mfaRows = {
     on: 'GET /session/mfa-devices',
     doc: 'Lists the MFA devices of the caller itself, where IAM allows iam:ListMFADevices.',
     callers: 'known',
-    /** `unassigned`: devices of the account that are enabled for nobody, where IAM allows iam:ListVirtualMFADevices. */
+    /** `unassigned`: devices of the account that no user has enabled, where IAM allows iam:ListVirtualMFADevices. */
     reply: jsonObject({
       mfaDevices: jsonRows(jsonObject(mfaDevice)),
       unassigned: jsonOptional(jsonRows(jsonObject(mfaDevice))),
