@@ -213,7 +213,6 @@ const consoleRoutines = [
   'journal',
   'operators',
   'routines',
-  'storage',
   'usage',
 ];
 

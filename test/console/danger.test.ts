@@ -1,6 +1,7 @@
 /** The danger zone of a bucket. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
+import { isOnEngines } from './on-engines.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
@@ -111,7 +112,8 @@ describe.skipIf(noChromium !== undefined)('the danger zone of a bucket', () => {
     await dialog.getByLabel('Shards').selectOption('256');
     await dialog.getByText('This cannot be undone.').waitFor();
     await dialog.getByRole('button', { name: 'More shards' }).click();
-    await page.getByText(/to 256 shards, with 0 rows moved/).waitFor();
+    // Only a store that keeps shards apart has rows to move.
+    await page.getByText(isOnEngines ? /to 256 shards/ : /to 256 shards, with 0 rows moved/).waitFor();
     await page.getByText(/has 256 shards/).waitFor();
   });
 

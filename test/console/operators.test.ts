@@ -110,7 +110,9 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     const rows = page.getByRole('region', { name: 'Traces' }).locator('[data-row]');
     await page.getByText(/^\d+ requests are kept\./).waitFor();
     await expect.poll(() => rows.count()).toBeGreaterThanOrEqual(count);
-    for (const text of await rows.allTextContents()) expect(text).toContain('GetObject');
+    await expect
+      .poll(async () => (await rows.allTextContents()).filter((text) => !text.includes('GetObject')))
+      .toEqual([]);
     await page.reload();
     await settled(page);
     expect(await refused.getAttribute('aria-pressed')).toBe('true');
@@ -154,6 +156,12 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
 
   test('a task that waits has its bar and its reason', async () => {
     await send(world.server, 'POST', '/admin/v1/workers/force-empty/pause', { body: '{"reason":"audit"}' });
+    const stateOf = async () => {
+      const listed = await send(world.server, 'GET', '/admin/v1/workers');
+      const { workers } = (await listed.json()) as { workers: { worker: string; state: string }[] };
+      return workers.find(({ worker }) => worker === 'force-empty')?.state;
+    };
+    await expect.poll(stateOf).toBe('paused');
     await send(world.server, 'POST', '/admin/v1/buckets/photos/force-empty');
     await using tab = await world.open('/workers');
     const { page } = tab;
