@@ -6,7 +6,7 @@ import { nearest } from './config/nearest.ts';
 import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
 import { type Config, type SettingName, settingNames } from './config.ts';
 import type { Context } from './context.ts';
-import { callAfterCommits, withApplicationSink } from './domain/events/application-events.ts';
+import { callAfterCommits, withApplicationSink } from './domain/events/events.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
 import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';

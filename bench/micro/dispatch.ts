@@ -1,5 +1,5 @@
 /** Choosing the operation of a request, beside a look-up in a Map. */
-import { select } from '../../src/protocol/operations/select.ts';
+import { select } from '../../src/protocol/operations/operations.ts';
 import { Query } from '../../src/protocol/wire.ts';
 import { microsOfSync, type Piece } from '../lib/micro.ts';
 

@@ -1,6 +1,6 @@
 /** What rate limits cost a request while none is set: the stages of the caller and of the bucket, beside a whole HEAD through `gateway.handle`. */
 import { configWith } from '../../src/config/read-config.ts';
-import { limitBucket, limitCaller } from '../../src/gateway/limit.ts';
+import { limitBucket, limitCaller } from '../../src/gateway/permit.ts';
 import { createGateway } from '../../src/gateway.ts';
 import type { Identified, RequestContext } from '../../src/request/request.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';

@@ -8,8 +8,8 @@ import { tap } from '../base/tap.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { BodyMemory } from '../ports/object-bytes.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
+import { parseTimestamp } from '../protocol/formats/iso-time.ts';
 import { formBytesMax, type Incoming, type Query, type Wire, withBody } from '../protocol/wire.ts';
-import { parseTimestamp } from '../signing/timestamp.ts';
 import {
   acceptedServices,
   type Claim,

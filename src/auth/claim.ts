@@ -2,8 +2,8 @@
 import { fail } from '../base/errors.ts';
 import type { SigningClock } from '../ports/clock.ts';
 import { amz, type Dialect, dialects, store } from '../protocol/dialect.ts';
+import { isoSeconds, parseTimestamp, toTimestamp } from '../protocol/formats/iso-time.ts';
 import type { Wire } from '../protocol/wire.ts';
-import { isoSeconds, parseTimestamp, toTimestamp } from '../signing/timestamp.ts';
 
 export interface Claim {
   readonly dialect: Dialect;

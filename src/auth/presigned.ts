@@ -2,8 +2,8 @@
 import { fail, type Refusal } from '../base/errors.ts';
 import type { SigningClock } from '../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../protocol/dialect.ts';
+import { isoSeconds, parseTimestamp } from '../protocol/formats/iso-time.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
-import { isoSeconds, parseTimestamp } from '../signing/timestamp.ts';
 import {
   checkScopeDate,
   checkSignedHeaders,

@@ -14,7 +14,7 @@ import type { Identity } from './identity.ts';
 import { decide, decideTrust } from './policy/decision.ts';
 import { parsePolicy } from './policy/document.ts';
 import type { Principal } from './policy/request.ts';
-import { roleCaller } from './session/account-directory.ts';
+import { roleCaller } from './session/account-keys.ts';
 
 /** The service that a role must trust. */
 export const replicationService = 's3.amazonaws.com';

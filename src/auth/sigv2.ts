@@ -8,14 +8,12 @@ import { fromBase64 } from '../base/text/base64.ts';
 import { areEqual } from '../base/text/hex.ts';
 import { trim } from '../base/text/printable.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
-import { byteString } from '../protocol/formats/header-text.ts';
+import { isoSeconds } from '../protocol/formats/iso-time.ts';
 import { isHoisted } from '../protocol/operations/operations.ts';
-import type { Query, Wire } from '../protocol/wire.ts';
-import { isoSeconds } from '../signing/timestamp.ts';
-import { encodePath } from './canonical-request.ts';
+import { byteString, type Query, type Wire } from '../protocol/wire.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { findKnownKey, type KnownKey } from './session/credentials.ts';
-import { mismatch, secretsOf } from './verify-signature.ts';
+import { encodePath, mismatch, secretsOf } from './verify-signature.ts';
 
 export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
 

@@ -1,17 +1,16 @@
 /** The first stage: the target of a request, as its host and path name it. Nothing is verified yet. */
 import { fail, Refusal } from '../base/errors.ts';
 import type { Config } from '../config.ts';
-import { matchArea } from '../handlers/areas.ts';
 import {
   type AddressRules,
   behindProxies,
   bucketOfHost,
   controlAt,
   localPath,
+  matchArea,
   splitAddress,
 } from '../protocol/address.ts';
-import { describeOperation } from '../protocol/operations/operations.ts';
-import { select, selectAction } from '../protocol/operations/select.ts';
+import { describeOperation, select, selectAction } from '../protocol/operations/operations.ts';
 import { isActionQuery, Query } from '../protocol/wire.ts';
 import { header, ownHeaders } from '../request/parameters.ts';
 import {

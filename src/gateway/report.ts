@@ -1,18 +1,38 @@
-/**
- * What telemetry gets of an answered request: its metrics, and at most one line of the log. Refused and failed requests have a line at
- * INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
- * small one, so answered requests have theirs at DEBUG.
- */
-import { RecentRequests, type RequestEntry } from '../base/recent-entries.ts';
-import { RequestHistory } from '../base/request-history.ts';
+/** What is written about a request: its metrics and its line of the log, its trace, and its line in the access log of the bucket. */
+import type { Signed } from '../auth/identity.ts';
+import { recordedArn } from '../auth/principal.ts';
+import { RecentRequests, type RequestEntry, RequestHistory } from '../base/recent-entries.ts';
+import { describeServer } from '../base/text/server-address.ts';
 import type { Context } from '../context.ts';
+import { accessPointArn } from '../domain/access/access-points.ts';
+import { lookUpBucket } from '../domain/common/buckets.ts';
+import { readDocument } from '../domain/configurations/documents.ts';
+import { bucketLogging } from '../domain/configurations/families.ts';
+import {
+  type AccessLogEntry,
+  accessLogLine,
+  type Log,
+  queueLine,
+} from '../domain/deliveries/access-log-lines.ts';
+import type { BucketRow } from '../metadata/tables.ts';
 import type { Fields } from '../ports/telemetry.ts';
-import { ignoredParameters } from '../protocol/operations/select.ts';
+import type { Attributes, Trace, TraceBeginning } from '../ports/trace.ts';
+import {
+  describeOperation,
+  ignoredParameters,
+  isOperation,
+  type OperationName,
+} from '../protocol/operations/operations.ts';
+import type { Scope } from '../protocol/operations/parameters.ts';
+import type { Reply } from '../protocol/reply.ts';
 import type { Failure } from '../request/failure.ts';
-import type { RequestContext } from '../request/request.ts';
-import { PacedBody } from './body-pace.ts';
-import { bucketNameAt, whereLocated } from './locate.ts';
-import { receivedBytesOf } from './traffic.ts';
+import { type Located, type RequestContext, unknownOperation } from '../request/request.ts';
+import { askedAt, bucketNameAt, whereLocated } from './locate.ts';
+import { countedBody, PacedBody, receivedBytesOf } from './traffic.ts';
+
+// What telemetry gets of an answered request: its metrics, and at most one line of the log. Refused and failed requests have a line at
+// INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
+// small one, so answered requests have theirs at DEBUG.
 
 /** Backend calls that the line of a slow request shows. */
 const callsMax = 5;
@@ -142,4 +162,249 @@ function describe(request: RequestContext): Fields {
 function repeatsOf({ operation, identity, incoming }: RequestContext, { level, refusal }: Failure): string {
   const isFault = level === 'WARN' || level === 'ERROR';
   return `${refusal.code} ${isFault ? operation : (identity?.accessKey ?? incoming.wire.remote)}`;
+}
+
+// The trace of a request: what it is about, and when it ends.
+
+/** Undefined where the request is not recorded. */
+export const beginTrace = (ctx: Context, request: RequestContext): Trace | undefined =>
+  ctx.tracer?.begin(new RequestBeginning(request));
+
+/** A class of one field, because every request has one, and most of it is never read. */
+class RequestBeginning implements TraceBeginning {
+  readonly subject: RequestContext;
+
+  constructor(request: RequestContext) {
+    this.subject = request;
+  }
+
+  get kind() {
+    return 'server' as const;
+  }
+  get stage() {
+    return 'identify';
+  }
+  get startedAt() {
+    return this.subject.startedAt;
+  }
+  get parent() {
+    return this.subject.incoming.wire.headers.get('traceparent');
+  }
+
+  describe(): Attributes {
+    return describeRequest(this.subject);
+  }
+}
+
+/** Methods that the conventions know; others are `_OTHER`, so that their number is bounded. */
+const methods: ReadonlySet<string> = new Set([
+  ...['CONNECT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'QUERY', 'TRACE'],
+]);
+
+/** Names of https://opentelemetry.io/docs/specs/semconv/; no query, because signatures are in it. */
+function describeRequest(request: RequestContext): Attributes {
+  const { requestId, path, key, bucketName, query, own, incoming, wire = incoming.wire } = request;
+  const { method, secure, remote, headers } = wire;
+  const scheme = secure ? 'https' : 'http';
+  const isKnown = methods.has(method);
+  const uploadId = query?.get('uploadId');
+  const input = {
+    'http.request.method': isKnown ? method : '_OTHER',
+    'http.request.method_original': isKnown ? undefined : method,
+    'url.path': path,
+    'url.scheme': scheme,
+    'client.address': remote,
+    'user_agent.original': headers.get('user-agent'),
+    ...describeServer(headers.get('host') ?? '', scheme),
+    'aws.request_id': requestId,
+    'aws.s3.bucket': bucketName,
+    'aws.s3.key': key,
+    'aws.s3.copy_source': own?.get('copy-source'),
+    'aws.s3.upload_id': uploadId,
+    // The convention has it for uploads alone.
+    'aws.s3.part_number': uploadId === undefined ? undefined : readPartNumber(query?.get('partNumber')),
+  };
+  const isPresent = (each: [string, string | number | undefined]): each is [string, string | number] =>
+    each[1] !== undefined && each[1] !== '';
+  return Object.fromEntries(Object.entries(input).filter(isPresent));
+}
+
+/** Undefined for a text that is no part number: the request is refused for it. */
+const readPartNumber = (text: string | undefined): number | undefined =>
+  text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
+
+/** The trace ends with the body of the reply. */
+export function endTrace(
+  trace: Trace,
+  reply: Reply,
+  { code, at }: { readonly code: string | undefined; readonly at: number },
+): Reply {
+  const { status, body } = reply;
+  const end = { status, code, at };
+  if (typeof body !== 'object' || !(Symbol.asyncIterator in body)) {
+    trace.end(end);
+    return reply;
+  }
+  trace.answered(end);
+  const counted = countedBody(body, () => trace.end());
+  return counted === body ? reply : { ...reply, body: counted };
+}
+
+// The access log of a bucket: a line for every request to it, refused ones too, written a moment later.
+
+/** A request whose bucket is known. */
+type LoggedRequest = RequestContext & Located;
+
+interface Ended {
+  readonly reply: Reply;
+  /** The error code of a refusal. */
+  readonly code: string | undefined;
+}
+
+/** Whether there may be a log to write to. False for almost every request, which then costs nothing. */
+export function mayBeLogged(request: RequestContext, code: string | undefined): boolean {
+  // A line for each refusal would fill the reserve of the disk.
+  if (code === 'InsufficientStorage') return false;
+  if (request.bucket !== undefined) return bucketLogging.name in request.bucket.documents;
+  const located = code === undefined || code === 'NoSuchBucket' ? undefined : whereLocated(request);
+  return located !== undefined && bucketNameAt(located) !== '';
+}
+
+/** Writes the line once the reply is on its way, and the last byte of its body with it. */
+export async function logAccess(ctx: Context, request: RequestContext, ended: Ended): Promise<Reply> {
+  const { reply } = ended;
+  const { startedAt } = request;
+  const located = whereLocated(request);
+  const found = located && (await findLog(ctx, located));
+  if (located === undefined || found === undefined) return reply;
+  const turnAroundMs = ctx.clock.elapsed() - startedAt;
+  const write = async (bytesSent: number): Promise<void> => {
+    const totalMs = ctx.clock.elapsed() - startedAt;
+    const time = ctx.clock.now() - totalMs;
+    const line = accessLogLine({
+      ...toLogEntry(located, found.bucket, ended),
+      time,
+      bytesSent,
+      totalMs,
+      turnAroundMs,
+    });
+    try {
+      const { requestId } = located;
+      const row = await queueLine(ctx, found, { line, time, id: requestId, requestId });
+      await ctx.lateWrites.add(row, line.length);
+    } catch (cause) {
+      reportUnlogged(ctx, request, cause);
+    }
+  };
+  const { body } = reply;
+  if (typeof body === 'object' && Symbol.asyncIterator in body)
+    return { ...reply, body: countedBody(body, write) };
+  await write(typeof body === 'string' ? new TextEncoder().encode(body).length : (body?.length ?? 0));
+  return reply;
+}
+
+const reportUnlogged = (
+  { telemetry }: Context,
+  { requestId, bucketName = '' }: RequestContext,
+  cause: unknown,
+): void =>
+  telemetry.log('WARN', 'a request is not in the access log', { request_id: requestId, cause }, bucketName);
+
+/** A reply is not lost over a log that cannot be read. */
+async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {
+  try {
+    const row = request.bucket ?? (await lookUpBucket(ctx, bucketNameAt(request)));
+    const to = row && (await readDocument(ctx, row, bucketLogging))?.LoggingEnabled;
+    return row && to && { bucket: row, to };
+  } catch (cause) {
+    reportUnlogged(ctx, request, cause);
+    return undefined;
+  }
+}
+
+const signatureNames: Readonly<Record<Signed['type'], string | undefined>> = {
+  'REST-HEADER': 'AuthHeader',
+  'REST-QUERY-STRING': 'QueryString',
+  POST: undefined,
+};
+
+type Timing = 'time' | 'bytesSent' | 'totalMs' | 'turnAroundMs';
+
+function toLogEntry(
+  request: LoggedRequest,
+  bucket: BucketRow,
+  { reply, code }: Ended,
+): Omit<AccessLogEntry, Timing> {
+  const { requestId, wire, query, identity, signed, payload, key, target, accessPoint, isByAcl } = request;
+  return {
+    bucketOwner: bucket.owner,
+    bucket: bucket.name,
+    remote: wire.remote,
+    requester: identity === undefined ? undefined : identity.root ? identity.owner : recordedArn(identity),
+    requestId,
+    operation: nameLoggedOperation(request),
+    key: key ?? askedAt(request)?.key ?? '',
+    method: wire.method,
+    target: wire.target,
+    status: reply.status,
+    error: code,
+    objectSize: target?.size ?? payload?.length,
+    referer: wire.headers.get('referer'),
+    userAgent: wire.headers.get('user-agent'),
+    versionId: query.get('versionId'),
+    signatureVersion: signed && (signed.version === 'AWS' ? 'SigV2' : 'SigV4'),
+    cipher: wire.tlsCipher,
+    authType: signed && signatureNames[signed.type],
+    host: wire.headers.get('host'),
+    tlsVersion: wire.tlsVersion && `TLSv${wire.tlsVersion}`,
+    accessPoint: accessPoint && accessPointArn(accessPoint),
+    isByAcl: isByAcl === true,
+  };
+}
+
+function nameLoggedOperation(request: LoggedRequest): string {
+  const { operation, key, wire, isSite } = request;
+  const { method } = wire;
+  if (isSite) return `WEBSITE.${method}.OBJECT`;
+  const name = operation === unknownOperation ? askedAt(request)?.action : operation;
+  if (name !== undefined && isOperation(name)) return loggedOperation(name);
+  return `REST.${method}.${key ? 'OBJECT' : 'BUCKET'}`;
+}
+
+/** Sub-resources that the log calls by another name than the URL does. */
+const resources: Readonly<Record<string, string>> = {
+  'list-type=2': 'BUCKET',
+  delete: 'MULTI_OBJECT_DELETE',
+  'legal-hold': 'OBJECT_LOCK_LEGALHOLD',
+  logging: 'LOGGING_STATUS',
+  'object-lock': 'OBJECT_LOCK_CONFIGURATION',
+  partNumber: 'PART',
+  policy: 'BUCKETPOLICY',
+  retention: 'OBJECT_LOCK_RETENTION',
+  uploadId: 'UPLOAD',
+  versions: 'BUCKETVERSIONS',
+};
+
+/**
+ * An operation as the public service names it in access logs: `REST.<method>.<resource>`.
+ * https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html
+ */
+export function loggedOperation(name: OperationName): string {
+  const [method = '', scope = '', ...marks] = describeOperation(name).on.split(' ');
+  if (method === 'OPTIONS') return 'REST.OPTIONS.PREFLIGHT';
+  const named = marks.filter((mark) => mark.startsWith('?')).map((mark) => mark.slice(1));
+  const mark = named.find((each) => each === 'partNumber') ?? named[0];
+  const resource = mark === undefined ? scope.toUpperCase() : nameResource(mark, scope as Scope);
+  return `REST.${marks.includes('+copy-source') ? 'COPY' : method}.${resource}`;
+}
+
+function nameResource(mark: string, scope: Scope): string {
+  if (mark === 'tagging' && scope === 'object') return 'OBJECT_TAGGING';
+  return (
+    resources[mark] ??
+    mark
+      .replace(/[a-z](?=[A-Z])/g, '$&_')
+      .replaceAll('-', '_')
+      .toUpperCase()
+  );
 }

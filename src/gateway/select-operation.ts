@@ -1,16 +1,31 @@
-/** The third stage: which operation the request asks for, and the parameters of an action or a form. */
-import { fail } from '../base/errors.ts';
+/**
+ * The third stage: which operation the request asks for, and the parameters of an action or a form; and the caller, where the application
+ * knows it.
+ */
+import type { Identity, Permission, Renew } from '../auth/identity.ts';
+import { fail, type Refusal } from '../base/errors.ts';
 import type { Context } from '../context.ts';
+import type {
+  ApplicationRequest,
+  ApplicationSession,
+  Authorize,
+  AuthorizeAnswer,
+  AuthorizeFacts,
+} from '../ports/application.ts';
 import { configurationFields, iamFields } from '../protocol/admin/row.ts';
-import { describeOperation, type OperationName } from '../protocol/operations/operations.ts';
-import { select } from '../protocol/operations/select.ts';
+import { applicationArn, isEntityName } from '../protocol/arns.ts';
+import {
+  describeOperation,
+  type OperationName,
+  type OperationRow,
+  select,
+} from '../protocol/operations/operations.ts';
 import { serviceOf } from '../protocol/render.ts';
-import { noParameters, type Parameters, type Query } from '../protocol/wire.ts';
+import { noParameters, type Parameters, type Query, type Wire } from '../protocol/wire.ts';
 import { assertKey, header } from '../request/parameters.ts';
 import { establish, type Identified, type Selected } from '../request/request.ts';
 import { acceptForm } from './accept-form.ts';
-import { findApplicationSession, isForApplication } from './application-session.ts';
-import { limitCaller } from './limit.ts';
+import { limitCaller } from './permit.ts';
 import { readAction } from './read-action.ts';
 import { Recording } from './recording.ts';
 
@@ -87,4 +102,164 @@ function selected(
   });
   if (request.scope === 'object') assertKey(key);
   return found;
+}
+
+// Who the caller is where the application answers it: the hook `authorize` of `openGateway`, for requests that no access key has signed
+// (docs/adr/0044-sessions-of-an-application.md).
+
+const defaultName = 'session';
+
+interface Asked {
+  readonly operation: OperationName;
+  readonly row: OperationRow;
+}
+
+interface SessionCaller {
+  readonly identity?: Identity;
+  readonly renew?: Renew;
+  /** Why the application lets nothing pass. */
+  readonly refused?: Refusal;
+}
+
+/** Areas, IAM and STS need an access key: a session of the application could otherwise create itself a lasting one. */
+const isForApplication = (ctx: Pick<Context, 'application'>, request: Identified): boolean =>
+  ctx.application?.authorize !== undefined &&
+  request.identity === undefined &&
+  !request.isAction &&
+  request.incoming.wire.method !== 'OPTIONS';
+
+/** @throws Error where the hook throws, or answers what is no answer */
+async function findApplicationSession(
+  ctx: Pick<Context, 'application' | 'credentials'>,
+  request: Identified,
+  asked: Asked,
+): Promise<SessionCaller> {
+  const authorize = ctx.application?.authorize;
+  if (authorize === undefined) return {};
+  const { query, bucketName, key } = request;
+  const first: Permission = {
+    action:
+      asked.row.versionAction !== undefined && query.get('versionId') !== undefined
+        ? asked.row.versionAction
+        : asked.row.action,
+    bucketName,
+    key,
+    prefix: query.get('prefix'),
+  };
+  const find = async (): Promise<SessionCaller> => {
+    const permits = openAnswers(authorize, request, asked.operation);
+    const answer = await permits(first);
+    if (answer === 'anonymous') return {};
+    if (answer === undefined) return { refused: fail('AccessDenied') };
+    if ('refusal' in answer) return { refused: fail('AccessDenied', answer.refusal) };
+    return { identity: await toIdentity(ctx, answer, permits), renew };
+  };
+  // The session may have ended while a body arrived.
+  const renew = async (): Promise<Identity> => {
+    const { identity, refused } = await find();
+    // Also where it is an anonymous request by now: what the session began is not finished without it.
+    if (identity === undefined) throw refused ?? fail('AccessDenied');
+    return identity;
+  };
+  return find();
+}
+
+/** The answers of the hook to one request; each permission is asked once. */
+function openAnswers(authorize: Authorize, request: Identified, operation: string) {
+  const { wire, signal } = request;
+  const described: ApplicationRequest = {
+    method: wire.method,
+    target: request.incoming.wire.target,
+    headers: toHeaders(request.incoming.wire),
+    signal,
+  };
+  const answers = new Map<string, Promise<AuthorizeAnswer>>();
+  return ({ action, bucketName, key, prefix }: Permission): Promise<AuthorizeAnswer> => {
+    const place = JSON.stringify([action, bucketName, key, prefix]);
+    const known = answers.get(place);
+    if (known !== undefined) return known;
+    const facts = {
+      operation,
+      action,
+      bucket: bucketName,
+      key,
+      remote: wire.remote === '' ? undefined : wire.remote,
+      ...(prefix === undefined || prefix === '' || key !== '' ? {} : { prefix }),
+    };
+    const answer = ask(authorize, described, facts);
+    answers.set(place, answer);
+    return answer;
+  };
+}
+
+async function ask(
+  authorize: Authorize,
+  request: ApplicationRequest,
+  facts: AuthorizeFacts,
+): Promise<AuthorizeAnswer> {
+  let answer: AuthorizeAnswer;
+  try {
+    answer = await authorize(request, facts);
+  } catch (cause) {
+    throw new Error('the hook authorize of the application threw', { cause });
+  }
+  if (isAnswer(answer)) return answer;
+  throw new Error(
+    'the hook authorize of the application answered neither { owner, name? }, { refusal }, "anonymous" nor undefined',
+  );
+}
+
+/** Applications may be written in JavaScript: `true`, for example, names no account. */
+const isAnswer = (answer: unknown): boolean =>
+  answer === undefined ||
+  answer === 'anonymous' ||
+  (typeof answer === 'object' &&
+    answer !== null &&
+    (('refusal' in answer && typeof answer.refusal === 'string') ||
+      ('owner' in answer && typeof answer.owner === 'string')));
+
+function toHeaders({ headers }: Wire): Headers {
+  const described = new Headers();
+  for (const name of headers.names()) for (const value of headers.all(name)) described.append(name, value);
+  return described;
+}
+
+/** @throws AccountProblem where the account is suspended, Error where there is none */
+async function toIdentity(
+  { credentials }: Pick<Context, 'credentials'>,
+  { owner, name = defaultName }: ApplicationSession,
+  answer: ReturnType<typeof openAnswers>,
+): Promise<Identity> {
+  const account = await credentials.account({ owner });
+  if (account === undefined)
+    throw new Error(`the hook authorize of the application names the account ${owner}, which does not exist`);
+  if (account.status === 'Suspended') throw fail('AccountProblem');
+  if (!isEntityName(name))
+    throw new Error(
+      `the hook authorize of the application names the session ${JSON.stringify(name)}: 1 to 64 letters, digits and _+=,.@- are right`,
+    );
+  const permits = async (permission: Permission): Promise<boolean> => {
+    const found = await answer(permission);
+    return (
+      typeof found === 'object' &&
+      'owner' in found &&
+      found.owner === owner &&
+      (found.name ?? defaultName) === name
+    );
+  };
+  return {
+    // No access key has a slash, so no key signs with it.
+    accessKey: `application/${name}`,
+    owner,
+    displayName: account.displayName,
+    root: false,
+    operator: false,
+    caller: {
+      kind: 'user',
+      account: owner,
+      arn: applicationArn(owner, { name }),
+      userid: `application:${name}`,
+    },
+    permits,
+  };
 }

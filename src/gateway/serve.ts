@@ -10,7 +10,7 @@ import { needsBucket } from '../handlers/handler.ts';
 import { handlers } from '../handlers/table.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/chunk-store.ts';
-import { accessPointMethods } from '../protocol/operations/select.ts';
+import { accessPointMethods } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { emptyBody, readBody } from '../request/body.ts';
 import {
@@ -21,11 +21,10 @@ import {
   type RequestContext,
   type Selected,
 } from '../request/request.ts';
-import { PacedBody } from './body-pace.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
-import { limitBucket, limitedContent } from './limit.ts';
-import { assertMayAsk, permit } from './permit.ts';
+import { assertMayAsk, limitBucket, limitedContent, permit } from './permit.ts';
 import { showIndex } from './site.ts';
+import { PacedBody } from './traffic.ts';
 
 export async function serve(context: Context, selected: Selected): Promise<Reply> {
   const { row, operation, incoming, isAction } = selected;

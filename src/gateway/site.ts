@@ -11,15 +11,13 @@ import { bucketWebsite, type RoutingRule, type Website } from '../domain/configu
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { statusOf } from '../protocol/errors.ts';
-import { asciiHeader } from '../protocol/formats/header-text.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { noParameters, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
+import { asciiHeader, noParameters, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { emptyBody } from '../request/body.ts';
 import { assertKey } from '../request/parameters.ts';
 import { establish, type Identified, type InBucket } from '../request/request.ts';
-import { limitBucket } from './limit.ts';
-import { permit } from './permit.ts';
+import { limitBucket, permit } from './permit.ts';
 
 /** The bucket, and the request whose operation logs and metrics name; absent for the gateway's own reads. */
 interface Visit {

@@ -4,14 +4,10 @@ import { type AdminQuestion, adminRefusal } from '../auth/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openReadiness, type Readiness } from '../domain/clusters/readiness.ts';
+import { matchArea } from '../protocol/address.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { isConsolePath, serveConsole } from './console.ts';
 import type { AdminApi, AreaRequest } from './handler.ts';
-
-const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
-
-/** The area of a local path, or undefined for the storage protocol. */
-export const matchArea = (path: string): string | undefined => first.exec(path)?.[1];
 
 /** The context is that of the request: its backend calls are spans of its trace. */
 export type Areas = (ctx: Context, path: string, call: AreaRequest) => Promise<Reply>;

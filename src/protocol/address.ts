@@ -128,3 +128,8 @@ export function controlAt({ method, headers }: Wire, path: string, query: Query)
   }
   return { operation, parameters };
 }
+
+const areaPath = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
+
+/** The area of a local path, or undefined for the storage protocol. */
+export const matchArea = (path: string): string | undefined => areaPath.exec(path)?.[1];

@@ -3,7 +3,7 @@
  * read whole, within bounds; the file is a stream.
  */
 import { fail, type Refusal } from '../base/errors.ts';
-import { escapeText } from './formats/xml.ts';
+import { escapeText } from './formats/codec.ts';
 
 /** Everything but the file (public API "POST Object"). */
 const textBytesMax = 20 * 1024;

@@ -2,8 +2,16 @@
 import type { ErrorCode, Refusal, RefusalDetails } from '../base/errors.ts';
 import { amz, type Dialect, store } from './dialect.ts';
 import { type ErrorEntry, errorCatalogue } from './errors.ts';
-import { element, optional, rest, text, token, writeXml } from './formats/codec.ts';
-import { escapeText, parseableText } from './formats/xml.ts';
+import {
+  element,
+  escapeText,
+  optional,
+  parseableText,
+  rest,
+  text,
+  token,
+  writeXml,
+} from './formats/codec.ts';
 import type { Reply } from './reply.ts';
 
 type HeaderPair = readonly [string, string];

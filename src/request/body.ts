@@ -1,13 +1,23 @@
-/** Bodies that are read whole: bounded, and verified to the last byte before a handler sees them. */
+/**
+ * The body of a request: what the request claims about it, and bodies that are read whole: bounded, and verified to the last byte before a
+ * handler sees them.
+ */
+import { verifyMfaHeader } from '../auth/session/mfa.ts';
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
-import { digesting } from '../domain/content/digests.ts';
-import { bodyMaxDefault, type Operation } from '../protocol/operations/operations.ts';
-import { readClaims } from './claims.ts';
-import type { Authorized, BufferCounter } from './request.ts';
-import type { Tags } from './tags.ts';
+import {
+  type ChecksumAlgorithm,
+  type Claims,
+  checksumAlgorithms,
+  digestBytes,
+  digesting,
+} from '../domain/content/digests.ts';
+import { dialects } from '../protocol/dialect.ts';
+import { bodyMaxDefault, isChecksumHeader, type Operation } from '../protocol/operations/operations.ts';
+import { defined, header, type Tags } from './parameters.ts';
+import type { Authorized, AuthorizedInBucket, BufferCounter } from './request.ts';
 
 export const emptyBody = new Uint8Array(0);
 
@@ -70,3 +80,138 @@ export interface BodyFacts {
 }
 
 export type ReadFacts = (body: Uint8Array) => BodyFacts;
+
+// What a request declares about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity").
+
+type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;
+
+interface ClaimRules {
+  /** The algorithm to compute when the request names none. */
+  readonly fallback?: ChecksumAlgorithm | undefined;
+  /** False where the checksum header is about something other than the body; a trailer is always about the body. */
+  readonly isBodyHeader?: boolean;
+}
+
+export function readClaims(request: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
+  const md5 = request.wire.headers.get('content-md5');
+  if (md5 !== undefined && !isDigest(md5, 16)) {
+    throw fail('InvalidDigest', {
+      message: 'The Content-MD5 you specified is not the base64 of 16 bytes.',
+      elements: { 'Content-MD5': md5 },
+    });
+  }
+  const checksum =
+    readChecksum(request, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
+  return defined({ md5, checksum });
+}
+
+function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum'] {
+  const input = claimedChecksum(request);
+  const trailed = request.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
+  if ((input === undefined ? 0 : 1) + trailed.length > 1) {
+    throw fail(
+      'InvalidRequest',
+      'Expecting a single checksum header or trailer. Multiple checksum types are not allowed.',
+    );
+  }
+  const [trailer] = trailed;
+  const declared = header(request, 'sdk-checksum-algorithm')?.toUpperCase();
+  if (declared !== undefined && declared !== (trailer ?? input)?.algorithm) {
+    throw fail(
+      'InvalidRequest',
+      `The sdk-checksum-algorithm header names ${declared}, but no corresponding checksum header or trailer was found.`,
+    );
+  }
+  if (trailer !== undefined) {
+    return {
+      algorithm: trailer.algorithm,
+      value: () => {
+        const value = request.payload.trailers.get(trailer.name);
+        return value === undefined ? undefined : valid(value, trailer.algorithm);
+      },
+    };
+  }
+  return isBodyHeader && input !== undefined
+    ? { algorithm: input.algorithm, value: () => input.value }
+    : undefined;
+}
+
+/** By bare header name. */
+const algorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
+  checksumAlgorithms.map((algorithm) => [`checksum-${algorithm.toLowerCase()}`, algorithm]),
+);
+
+/** The checksum in a header, if any. @throws InvalidRequest when malformed or more than one */
+export function claimedChecksum(
+  request: Pick<Authorized, 'own'>,
+): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
+  const names = [...request.own.keys()].filter(isChecksumHeader);
+  for (const name of names)
+    if (!algorithms.has(name))
+      throw fail(
+        'InvalidRequest',
+        `The header ${name} is not a checksum that this service verifies: ${checksumAlgorithms.join(', ')}.`,
+      );
+  const found = names.map((name) => {
+    const algorithm = algorithms.get(name) as ChecksumAlgorithm;
+    return { algorithm, value: valid(request.own.get(name) as string, algorithm) };
+  });
+  if (found.length > 1) {
+    throw fail(
+      'InvalidRequest',
+      'Expecting a single checksum header. Multiple checksum types are not allowed.',
+    );
+  }
+  return found[0];
+}
+
+function valid(value: string, algorithm: ChecksumAlgorithm): string {
+  // A completed composite checksum may carry `-<parts>`.
+  if (isDigest(value.replace(/-\d{1,5}$/, ''), digestBytes[algorithm])) return value;
+  throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
+}
+
+/** @throws InvalidRequest for an algorithm that this service cannot verify */
+function algorithmOfTrailer(name: string): ChecksumAlgorithm {
+  const found = checksumAlgorithms.find((algorithm) =>
+    dialects.some(({ headerPrefix }) => name === `${headerPrefix}checksum-${algorithm.toLowerCase()}`),
+  );
+  if (found !== undefined) return found;
+  throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumAlgorithms.join(', ')}.`);
+}
+
+/** Whether a text is the base64 of exactly `bytes` bytes. */
+const isDigest = (text: string, bytes: number): boolean =>
+  text.length === Math.ceil(bytes / 3) * 4 &&
+  /^[A-Za-z0-9+/]+={0,2}$/.test(text) &&
+  atobLength(text) === bytes;
+const atobLength = (text: string): number =>
+  (text.length / 4) * 3 - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
+
+/** The algorithm named by a header such as `checksum-algorithm`. */
+export function parseAlgorithm(raw: string | undefined, name: string): ChecksumAlgorithm | undefined {
+  if (raw === undefined) return undefined;
+  const found = checksumAlgorithms.find((algorithm) => algorithm === raw.toUpperCase());
+  if (found === undefined)
+    throw fail('InvalidRequest', `${name} must be one of ${checksumAlgorithms.join(', ')}, not "${raw}"`);
+  return found;
+}
+
+// The `mfa` header: the serial number of a device and the code that it shows, with a space between.
+
+/**
+ * Whether the caller is the root of the bucket's account and has sent a valid code of its MFA device. Call it only where it
+ * matters, because a code is valid once.
+ * @throws AccessDenied for an invalid header
+ */
+export async function hasVerifiedMfa(
+  ctx: Context,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own'>,
+): Promise<boolean> {
+  const { bucket, identity } = request;
+  const input = header(request, 'mfa');
+  if (input === undefined) return false;
+  const isOwner = identity?.root === true && identity.owner === bucket.owner;
+  if (!isOwner || !(await verifyMfaHeader(ctx, identity, input))) throw fail('AccessDenied');
+  return true;
+}

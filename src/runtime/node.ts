@@ -8,7 +8,7 @@ import { TLSSocket } from 'node:tls';
 import type { Awaitable } from '../base/awaitable.ts';
 import type { FetchFacts } from '../protocol/fetch.ts';
 import { WireHeaders } from '../protocol/wire.ts';
-import { originForm } from './node/node-incoming.ts';
+import { originForm } from './node/node-exchange.ts';
 
 export { type Composed, type ComposeOptions, compose } from './compose/compose.ts';
 export {

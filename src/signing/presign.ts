@@ -6,9 +6,9 @@ import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/cryptography.ts';
 import { amz } from '../protocol/dialect.ts';
+import { formatTimestamp } from '../protocol/formats/iso-time.ts';
 import { canonicalQuery, type SignerOptions } from './sign-request.ts';
 import { deriveSigningKey, encode } from './signing-key.ts';
-import { formatTimestamp } from './timestamp.ts';
 
 /** A week: the longest that the public API allows. */
 const expiresSecondsMax = 604_800;

@@ -4,8 +4,8 @@ import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/cryptography.ts';
 import { amz } from '../protocol/dialect.ts';
+import { formatTimestamp } from '../protocol/formats/iso-time.ts';
 import { deriveSigningKey, encode } from './signing-key.ts';
-import { formatTimestamp } from './timestamp.ts';
 
 export interface SignerOptions {
   readonly hasher: Pick<Hasher, 'sha256Hex' | 'hmacSha256'>;

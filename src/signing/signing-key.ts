@@ -20,7 +20,11 @@ export function deriveSigningKey(
 export const encode = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 
-/** Milliseconds since the epoch of a `YYYYMMDDTHHMMSSZ` text, undefined when it is anything else. */
+// The secrets that are derived from the secret of a bucket's signing key (docs/adr/0032-what-a-bucket-secret-proves.md).
+//
+// shared secret   = hex(HMAC-SHA256(key = secret of the bucket, "sluice-shared-secret"))
+// combined secret = hex(HMAC-SHA256(key = secret of the access key, shared secret))
+
 type Hmac = Pick<Hasher, 'hmacSha256'>;
 
 const encoder = new TextEncoder();

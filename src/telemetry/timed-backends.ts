@@ -22,7 +22,6 @@ import {
   UploadGone,
 } from '../ports/object-bytes.ts';
 import type { BackendFault, Telemetry } from '../ports/telemetry.ts';
-import { failSpan, takeSpan } from './tracer.ts';
 
 interface Measure {
   readonly telemetry: Pick<Telemetry, 'backend' | 'backendFailed'>;
@@ -227,3 +226,29 @@ const measure = ({ cluster, status, pools }: ClusterHealth) => ({
       freeBytes: bytesFree,
     })),
 });
+
+/**
+ * The span of a call that is about to be measured. Every call of a backend is recorded and measured, so the code that measures it also ends the
+ * span: a second reaction to the promise of each call would cost as much as the rest of a trace. Set and taken synchronously.
+ */
+interface OpenSpan {
+  /** By the monotonic clock. */
+  startedAt: number;
+  /** By the monotonic clock. */
+  endedAt: number;
+  error: string;
+}
+
+export const handOver: { span: OpenSpan | undefined } = { span: undefined };
+
+/** The span of the present call, once. */
+export function takeSpan(): OpenSpan | undefined {
+  const { span } = handOver;
+  handOver.span = undefined;
+  return span;
+}
+
+export function failSpan(span: OpenSpan, endedAt: number, cause: unknown): void {
+  span.endedAt = endedAt;
+  span.error = cause instanceof Error ? cause.constructor.name : 'Error';
+}

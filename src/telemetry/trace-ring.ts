@@ -3,7 +3,7 @@
  * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones.
  */
 
-import { hasStatus } from '../base/request-history.ts';
+import { hasStatus } from '../base/recent-entries.ts';
 import type { TraceDocument, TraceFilter, TraceRetention, TraceSummary } from '../ports/trace.ts';
 
 type Shelved = Exclude<TraceRetention, 'running'>;

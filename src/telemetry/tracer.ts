@@ -15,6 +15,7 @@ import type {
   TraceRetention,
   Tracer,
 } from '../ports/trace.ts';
+import { failSpan, handOver, takeSpan } from './timed-backends.ts';
 import { type Ended, type Listed, matches, RunningTraces, summarize, TraceRing } from './trace-ring.ts';
 import { assignPorts, type CallRecorder } from './traced-ports.ts';
 
@@ -436,29 +437,3 @@ function parseTraceparent(text: string | undefined): TraceParent | undefined {
 
 const formatTraceparent = ({ traceId, spanId, isSampled }: TraceParent): string =>
   `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
-
-/**
- * The span of a call that is about to be measured. Every call of a backend is recorded and measured, so the code that measures it also ends the
- * span: a second reaction to the promise of each call would cost as much as the rest of a trace. Set and taken synchronously.
- */
-interface OpenSpan {
-  /** By the monotonic clock. */
-  startedAt: number;
-  /** By the monotonic clock. */
-  endedAt: number;
-  error: string;
-}
-
-const handOver: { span: OpenSpan | undefined } = { span: undefined };
-
-/** The span of the present call, once. */
-export function takeSpan(): OpenSpan | undefined {
-  const { span } = handOver;
-  handOver.span = undefined;
-  return span;
-}
-
-export function failSpan(span: OpenSpan, endedAt: number, cause: unknown): void {
-  span.endedAt = endedAt;
-  span.error = cause instanceof Error ? cause.constructor.name : 'Error';
-}

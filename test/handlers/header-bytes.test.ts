@@ -1,7 +1,7 @@
 /** Headers of replies are printable ASCII, whatever an object was stored with: many clients cannot read any other byte. @storage */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { asciiHeader, byteString, encodeWords } from '../../src/protocol/formats/header-text.ts';
+import { asciiHeader, byteString, encodeWords } from '../../src/protocol/wire.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/fsck/fsck.ts';
-import { everyReleased } from '../../src/metadata/background/clusters.ts';
+import { everyReleased } from '../../src/metadata/background/queues.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,6 +1,6 @@
 /** GetRequestHistory: what an operator sees of the requests of the last minutes. */
 import { expect, test } from 'vitest';
-import { RequestHistory } from '../../src/base/request-history.ts';
+import { RequestHistory } from '../../src/base/recent-entries.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

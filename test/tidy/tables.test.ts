@@ -7,8 +7,12 @@ import { optionalPackages } from '../../src/base/optional-packages.ts';
 import { eventPatterns } from '../../src/domain/configurations/notification.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
-import { describeOperation, operationNames, operations } from '../../src/protocol/operations/operations.ts';
-import { ties } from '../../src/protocol/operations/select.ts';
+import {
+  describeOperation,
+  operationNames,
+  operations,
+  ties,
+} from '../../src/protocol/operations/operations.ts';
 import { sourceFiles } from './source-files.ts';
 
 test('no two rows of the operation table answer one request', () => {

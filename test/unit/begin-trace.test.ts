@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import type { Context } from '../../src/context.ts';
-import { beginTrace } from '../../src/gateway/trace.ts';
+import { beginTrace } from '../../src/gateway/report.ts';
 import { buckets } from '../../src/metadata/tables.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';

@@ -23,7 +23,7 @@ import {
   assertEnabled,
   roleCaller,
   userCaller,
-} from './account-directory.ts';
+} from './account-keys.ts';
 
 interface Cached {
   readonly claims: SessionClaims;

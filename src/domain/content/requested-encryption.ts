@@ -24,10 +24,6 @@ export type RequestedEncryption =
   | ChosenEncryption
   | { readonly by: 'default'; readonly bucketKey?: boolean | undefined };
 
-/** Whether `chooseEncryption` has anything to choose. */
-export const mayEncrypt = ({ documents }: BucketRow, { by }: RequestedEncryption): boolean =>
-  by !== 'default' || bucketEncryption.name in documents;
-
 /** Undefined when neither the request nor the bucket asks for encryption. */
 export async function chooseEncryption(
   ctx: Pick<Context, 'caches' | 'metadata'>,

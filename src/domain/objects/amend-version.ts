@@ -14,7 +14,7 @@ import { type KeyUser, wrapKey } from '../content/provided-key.ts';
 import type { ByProvider } from '../content/requested-encryption.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { assertLockable, assertRemovable, lockTime, type Retention, withRetention } from './object-lock.ts';
-import { assertObject } from './read-object.ts';
+import { archives, assertObject, restoredUntil } from './read-object.ts';
 import { stamped } from './stamp.ts';
 
 /** A row of this length fits, however its store counts the overhead. */
@@ -80,7 +80,6 @@ async function findTarget(
 
 // Changes Object Lock: the retention and legal hold of a version, the configuration of a bucket.
 
-/** Classes whose content is read from a restored copy only (public API). */
 type About = Omit<Amendment, 'amend'>;
 
 /** @param requested undefined removes the retention @throws AccessDenied as `withRetention` does */
@@ -181,4 +180,38 @@ export async function rewrapKey(ctx: Ctx & KeyCtx, rewrap: Rewrap): Promise<void
       return { ...current, encryption: wrapped };
     },
   });
+}
+
+// A restore of an archived version. It is done when it is answered.
+
+const dayMs = 24 * 60 * 60 * 1000;
+
+/** The end of a restored copy: whole days from now, rounded up to midnight (public API). */
+const computeEnd = (now: number, days: number): number => Math.ceil((now + days * dayMs) / dayMs) * dayMs;
+
+/**
+ * Makes the content of an archived version readable for some days from now, and replaces the end of an earlier restore.
+ * @returns whether a restored copy existed already
+ * @throws InvalidObjectState for a storage class that needs no restore
+ */
+export async function restoreVersion(
+  ctx: Ctx,
+  about: Omit<Amendment, 'amend'>,
+  days: number,
+): Promise<{ readonly wasRestored: boolean }> {
+  let wasRestored = false;
+  await amendVersion(ctx, {
+    ...about,
+    amend: (row) => {
+      if (!archives.has(row.storageClass)) {
+        throw fail('InvalidObjectState', {
+          message: "Restore is not allowed for the object's current storage class",
+          elements: { StorageClass: row.storageClass },
+        });
+      }
+      wasRestored = restoredUntil(ctx, row) !== undefined;
+      return { ...row, restore: { expires: computeEnd(ctx.clock.now(), days) } };
+    },
+  });
+  return { wasRestored };
 }

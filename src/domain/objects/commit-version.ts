@@ -2,7 +2,7 @@
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { releaseUnmanaged } from '../../metadata/background/clusters.ts';
+import { releaseUnmanaged } from '../../metadata/background/queues.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
 import { ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
@@ -12,12 +12,12 @@ import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { inlineExtents, queueManifest } from '../common/garbage.ts';
 import type { Recorder } from '../common/recorder.ts';
-import { bucketLifecycle } from '../configurations/families.ts';
+import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
 import { type Amount, type Freed, nothing, sum } from '../quotas/amounts.ts';
 import { assertSize, hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
-import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
-import { isReplicated, replicated, wasSent } from './replication-queue.ts';
-import type { Plan } from './versions.ts';
+import { assertRemovable, lockTime } from './object-lock.ts';
+import { replicated } from './replication-queue.ts';
+import { type Plan, wasSent } from './versions.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
@@ -94,7 +94,7 @@ async function changeReserved(ctx: Ctx, change: KeyChange, reservation: Reservat
     const { requestId, isByLifecycle } = change;
     const mayReplicate = isReplicated(bucket) && (!isByLifecycle || ctx.config.SVC_REPLICATION_LIFECYCLE);
     const plan = mayReplicate ? await replicated(ctx, decided, { bucket, requestId }) : decided;
-    if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
+    if (plan.gone.some(({ lock }) => lock !== undefined)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
     const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
@@ -234,3 +234,6 @@ function sideChanges(
   }
   return changes;
 }
+
+const isReplicated = ({ documents }: Pick<BucketRow, 'documents'>): boolean =>
+  bucketReplication.name in documents;

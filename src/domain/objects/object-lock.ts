@@ -34,8 +34,6 @@ function lockedBy({ mode, retainUntil }: Lock, now: number): RetentionMode | und
 /** Every value but a plain OFF counts as a legal hold. */
 const hasLegalHold = ({ legalHold }: Lock): boolean => legalHold !== undefined && legalHold !== false;
 
-export const hasLock = ({ lock }: Pick<ObjectRow, 'lock'>): boolean => lock !== undefined;
-
 interface Release {
   /** From `lockTime`. */
   readonly now: number;

@@ -275,3 +275,26 @@ export async function* partsFrom(
     for (const part of parts) if (part.number > after) yield part;
   }
 }
+
+// Archived versions, and their restored copies.
+
+/** Classes whose content is read from a restored copy only (public API). */
+export const archives = new Set(['GLACIER', 'DEEP_ARCHIVE']);
+
+/** When the restored copy expires; undefined when there is none, or it has expired. */
+export function restoredUntil(
+  { clock }: Pick<Context, 'clock'>,
+  { restore }: Pick<ObjectRow, 'restore'>,
+): number | undefined {
+  return restore !== undefined && restore.expires > clock.now() ? restore.expires : undefined;
+}
+
+/** @throws InvalidObjectState for an archived version without a restored copy */
+export function assertReadable(
+  ctx: Pick<Context, 'clock'>,
+  row: ObjectRow,
+  message = "The operation is not valid for the object's storage class",
+): void {
+  if (archives.has(row.storageClass) && restoredUntil(ctx, row) === undefined)
+    throw fail('InvalidObjectState', { message, elements: { StorageClass: row.storageClass } });
+}

@@ -11,10 +11,7 @@ import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
 import { nameLane } from '../configurations/replication-destination.ts';
 import { stampOf } from './stamp.ts';
-import type { Plan } from './versions.ts';
-
-export const isReplicated = ({ documents }: Pick<BucketRow, 'documents'>): boolean =>
-  bucketReplication.name in documents;
+import { type Plan, wasSent } from './versions.ts';
 
 /** The plan with the versions to replicate marked and queued. */
 export async function replicated(
@@ -94,10 +91,6 @@ export async function queueTask(
 
 const sendsReplicas = ({ SourceSelectionCriteria }: ReplicationRule): boolean =>
   SourceSelectionCriteria?.ReplicaModifications?.Status === 'Enabled';
-
-/** Whether another site may have the version. */
-export const wasSent = ({ replication }: Pick<ObjectRow, 'replication'>): boolean =>
-  replication !== undefined;
 
 /** Whether the rule selects a version that exists already. */
 export const coversExisting = (rule: ReplicationRule, row: ObjectRow): boolean =>

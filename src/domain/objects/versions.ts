@@ -139,3 +139,7 @@ export function planRemoveVersion(
   }
   return { changes, before: [head.row, next.row], gone: [head.row] };
 }
+
+/** Whether another site may have the version. */
+export const wasSent = ({ replication }: Pick<ObjectRow, 'replication'>): boolean =>
+  replication !== undefined;

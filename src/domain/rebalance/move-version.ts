@@ -4,7 +4,7 @@
  * the client's change stays and the copies are discarded. Nothing else about the version changes, so Object Lock stays as it was.
  */
 import type { Context } from '../../context.ts';
-import { releaseUnmanaged } from '../../metadata/background/clusters.ts';
+import { releaseUnmanaged } from '../../metadata/background/queues.ts';
 import { findVersion, manifestParts, manifestRow } from '../../metadata/objects/objects.ts';
 import type { BucketRow, Manifest, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Op, type SideChange } from '../../ports/metadata-store.ts';

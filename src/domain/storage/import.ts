@@ -4,7 +4,7 @@
  */
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
-import { findReleased } from '../../metadata/background/clusters.ts';
+import { findReleased } from '../../metadata/background/queues.ts';
 import { findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findHead } from '../../metadata/objects/objects.ts';
 import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';

@@ -6,8 +6,7 @@ import type { Traffic } from '../../metadata/buckets/usage.ts';
 import type { DayUsageRow } from '../../metadata/records/usage.ts';
 import { type Charge, focusColumns, storageCharge, trafficCharges } from './focus.ts';
 import { findProgress, isMissed } from './progress.ts';
-import { dayMs, startOfDay } from './read-usage.ts';
-import { trafficCloseMs, trafficRetentionMs } from './traffic-counter.ts';
+import { dayMs, startOfDay, trafficCloseMs, trafficRetentionMs } from './traffic-counter.ts';
 
 export interface ExportFormat<Row> {
   readonly mediaType: string;

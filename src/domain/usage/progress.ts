@@ -11,8 +11,8 @@ import {
   type Term,
 } from '../../metadata/background/tasks.ts';
 import type { MetadataStore, Revision } from '../../ports/metadata-store.ts';
-import { addDays, dayMs, startOfDay, toDay } from './read-usage.ts';
 import type { BucketSamples } from './samples.ts';
+import { addDays, dayMs, startOfDay, toDay } from './traffic-counter.ts';
 
 /** A position in the walk over all buckets. */
 export interface BucketPosition {

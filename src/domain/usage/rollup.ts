@@ -25,7 +25,6 @@ import {
   samplesPrefix,
   toSchedule,
 } from './progress.ts';
-import { addDays, startOfDay } from './read-usage.ts';
 import {
   addBucketSample,
   type BucketSamples,
@@ -34,6 +33,7 @@ import {
   flatDay,
   isEmptyDay,
 } from './samples.ts';
+import { addDays, startOfDay } from './traffic-counter.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 

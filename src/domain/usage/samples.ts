@@ -4,6 +4,11 @@
  * The formula needs only the number, the sum, the first and the last of the samples, so a day takes the same space with 24 samples as with
  * 1,440. All sums are exact: `bigint` in memory, decimal text in rows.
  */
+import { inParallel } from '../../base/concurrency.ts';
+import type { Context } from '../../context.ts';
+import { findBucket, pageBuckets } from '../../metadata/buckets/buckets.ts';
+import { readUsage } from '../../metadata/buckets/usage.ts';
+import { openTurns } from '../common/turns.ts';
 
 export interface Counts {
   readonly bytes: number;
@@ -122,3 +127,37 @@ export function closeDay(samples: ClassSamples, absence: Absence): DayUsage {
 
 export const isEmptyDay = ({ byteSeconds, objectCountMax }: DayUsage): boolean =>
   byteSeconds === '0' && objectCountMax === 0;
+
+// What the buckets of an account hold now, for operators.
+
+type Ctx = Pick<Context, 'metadata' | 'clock'>;
+
+const pageMax = 100;
+const readsMax = 8;
+
+/** The bytes and objects of all buckets of an account now. */
+export async function sumOwned(
+  { metadata, clock }: Ctx,
+  owner: string,
+  signal?: AbortSignal,
+): Promise<Counts> {
+  let bytes = 0;
+  let objects = 0;
+  let after: string | undefined;
+  const rest = openTurns(clock, signal);
+  for (;;) {
+    const page = await pageBuckets(metadata, owner, { prefix: '', after, limit: pageMax });
+    await inParallel(readsMax, page, async ({ name }) => {
+      await rest();
+      const found = await findBucket(metadata, name);
+      // The list may lag behind the bucket's row.
+      if (found?.row.owner !== owner) return;
+      for (const counts of (await readUsage(metadata, found.row.id)).values()) {
+        bytes += counts.bytes;
+        objects += counts.objects;
+      }
+    });
+    if (page.length < pageMax) return { bytes, objects };
+    after = page.at(-1)?.name;
+  }
+}

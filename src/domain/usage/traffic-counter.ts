@@ -6,7 +6,6 @@
 import type { Context } from '../../context.ts';
 import { trafficChanges } from '../../metadata/buckets/usage.ts';
 import type { TrafficRow } from '../../metadata/records/usage.ts';
-import { dayMs, startOfDay, toDay } from './read-usage.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
 
@@ -15,6 +14,8 @@ export type TrafficKey = Pick<TrafficRow, 'bucketId' | 'bucket' | 'requester' | 
 export type TrafficAmount = Partial<
   Pick<TrafficRow, 'requestsA' | 'requestsB' | 'requestsFree' | 'ingressBytes' | 'egressBytes'>
 >;
+
+export const dayMs = 86_400_000;
 
 /** No process writes to a day later than this after its end; the day is closed then. */
 export const trafficCloseMs = 6 * 60 * 60 * 1000;
@@ -151,3 +152,19 @@ export class TrafficCounter {
     }
   }
 }
+
+// UTC days as text, `YYYY-MM-DD`: they sort as text, and operators read them.
+
+export const toDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+/** The first moment of a day, in ms. */
+export const startOfDay = (day: string): number => Date.parse(`${day}T00:00:00Z`);
+
+export const addDays = (day: string, days: number): string => toDay(startOfDay(day) + days * dayMs);
+
+/** Whether a text is a day of the calendar; 2026-02-30 is none. */
+export const isDay = (text: string): boolean => {
+  if (!/^\d{4}-\d\d-\d\d$/.test(text)) return false;
+  const ms = startOfDay(text);
+  return !Number.isNaN(ms) && toDay(ms) === text;
+};

@@ -24,7 +24,7 @@ import {
   updateAccount,
   updateRootKey,
 } from '../../domain/iam/account-profiles.ts';
-import { sumOwned } from '../../domain/usage/read-usage.ts';
+import { sumOwned } from '../../domain/usage/samples.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../metadata/buckets/usage.ts';
 import { findAccessKeyUse } from '../../metadata/iam.ts';

@@ -8,7 +8,7 @@ import { parsePolicy } from '../../auth/policy/document.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
 import { principalOf, recordedArn } from '../../auth/principal.ts';
-import { roleCaller, userCaller } from '../../auth/session/account-directory.ts';
+import { roleCaller, userCaller } from '../../auth/session/account-keys.ts';
 import { storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';

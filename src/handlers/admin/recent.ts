@@ -5,24 +5,22 @@
 
 import { fail } from '../../base/errors.ts';
 import {
+  hasStatus,
   type LogLine,
+  type MinuteCounts,
   type Position,
+  percentileMs,
   positionBefore,
   type ReadOptions,
   type RecentEntries,
   type RecentEntry,
   RecentRequests,
-  type RequestEntry,
-  type Timed,
-} from '../../base/recent-entries.ts';
-import {
-  hasStatus,
-  type MinuteCounts,
-  percentileMs,
   type RequestCounts,
+  type RequestEntry,
   RequestHistory,
   sumCounts,
-} from '../../base/request-history.ts';
+  type Timed,
+} from '../../base/recent-entries.ts';
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/common/ids.ts';
 import type { Random } from '../../ports/random.ts';

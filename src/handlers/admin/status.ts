@@ -2,7 +2,7 @@
  * GetStatus: the installation on one page. Parts are read side by side, each for a limited time: an engine that hangs is a reason to look at
  * the others.
  */
-import { lastMinute, percentileMs, RequestHistory, sumCounts } from '../../base/request-history.ts';
+import { lastMinute, percentileMs, RequestHistory, sumCounts } from '../../base/recent-entries.ts';
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import {

@@ -16,7 +16,8 @@ import {
   trafficFormats,
 } from '../../domain/usage/export-formats.ts';
 import { findProgress } from '../../domain/usage/progress.ts';
-import { addDays, dayMs, isDay, sumOwned, toDay } from '../../domain/usage/read-usage.ts';
+import { sumOwned } from '../../domain/usage/samples.ts';
+import { addDays, dayMs, isDay, toDay } from '../../domain/usage/traffic-counter.ts';
 import {
   everyTrafficOf,
   everyUsageOf,

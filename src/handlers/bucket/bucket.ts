@@ -28,9 +28,8 @@ import {
 } from '../../protocol/schemas/bucket.ts';
 import { tagging } from '../../protocol/schemas/object.ts';
 import type { ReadFacts } from '../../request/body.ts';
-import { header } from '../../request/parameters.ts';
+import { checkTag, header } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
-import { checkTag } from '../../request/tags.ts';
 import { requestedAcl } from '../common/acl.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { document } from '../common/document.ts';

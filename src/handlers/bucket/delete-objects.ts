@@ -18,14 +18,13 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
-import { hasVerifiedMfa } from '../../request/claims.ts';
+import { hasVerifiedMfa } from '../../request/body.ts';
 import { toFailure } from '../../request/failure.ts';
 import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../request/request.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { deleteConditions, toConditions } from '../object/conditions.ts';
-import { versionHeader } from '../object/object-headers.ts';
-import { asksBypass } from '../object/write-headers.ts';
+import { asksBypass, versionHeader } from '../object/object-headers.ts';
 
 /** Keys that are deleted concurrently. */
 const parallel = 16;

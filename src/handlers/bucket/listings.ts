@@ -14,7 +14,7 @@ import {
 } from '../../domain/common/listed-versions.ts';
 import { assertUploadKey } from '../../domain/content/object-key.ts';
 import { contentSize } from '../../domain/content/segments.ts';
-import { restoredUntil } from '../../domain/objects/restore.ts';
+import { restoredUntil } from '../../domain/objects/read-object.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import {
   findVersion,
@@ -54,8 +54,7 @@ import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type Names, namedOwner, type OwnerOf, objectOwners, ownerNames } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
 import { readCustomerKey } from '../object/encryption-headers.ts';
-import { abortHeaders, hasLifecycle, quoted } from '../object/object-headers.ts';
-import { partChecksumFields } from '../object/write-headers.ts';
+import { abortHeaders, hasLifecycle, partChecksumFields, quoted } from '../object/object-headers.ts';
 
 // ListObjects and ListObjectsV2.
 

@@ -6,7 +6,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
 import { type VersioningConfiguration, versioningConfiguration } from '../../protocol/schemas/bucket.ts';
-import { hasVerifiedMfa } from '../../request/claims.ts';
+import { hasVerifiedMfa } from '../../request/body.ts';
 import {
   type Configuration,
   type Configuring,

@@ -10,23 +10,24 @@ import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object.ts';
-import { parseAlgorithm } from '../../request/claims.ts';
+import { parseAlgorithm } from '../../request/body.ts';
 import { defined, header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { openSourceKey } from './content-key.ts';
 import { assertMayCopyTags, type CopySource, openCopySource } from './copy-source.ts';
-import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
+import { openSourceKey, requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   expirationHeaders,
   hasLifecycle,
   quoted,
+  readLock,
   readObjectHeaders,
+  readStorageClass,
+  toChecksumFields,
   writtenVersionHeader,
 } from './object-headers.ts';
-import { readLock, readStorageClass, toChecksumFields } from './write-headers.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;

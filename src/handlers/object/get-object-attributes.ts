@@ -16,9 +16,8 @@ import { header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget, xmlReply } from '../handler.ts';
 import { notModified, readConditions } from './conditions.ts';
-import { openDescribedKey } from './content-key.ts';
-import { versionHeader } from './object-headers.ts';
-import { partChecksumFields, toChecksumFields } from './write-headers.ts';
+import { openDescribedKey } from './encryption-headers.ts';
+import { partChecksumFields, toChecksumFields, versionHeader } from './object-headers.ts';
 
 const attributes = ['ETag', 'Checksum', 'ObjectParts', 'StorageClass', 'ObjectSize'] as const;
 type Attribute = (typeof attributes)[number];

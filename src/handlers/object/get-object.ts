@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { assertMayDecrypt } from '../../domain/content/provided-key.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import {
+  assertReadable,
   findHotSlice,
   findPart,
   type ReadOptions,
@@ -12,7 +13,6 @@ import {
   readSlice,
   type Slice,
 } from '../../domain/objects/read-object.ts';
-import { assertReadable } from '../../domain/objects/restore.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply.ts';
@@ -20,16 +20,17 @@ import { header, parseHttpDate } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { notModified, parseRange, readConditions } from './conditions.ts';
-import { needsDescribedKey, openContentKey, openDescribedKey } from './content-key.ts';
+import { needsDescribedKey, openContentKey, openDescribedKey } from './encryption-headers.ts';
 import {
   checksumHeaders,
   describeObject,
   expirationHeaders,
   hasLifecycle,
+  lockHeaders,
   quoted,
   restoreHeaders,
+  tagCountHeaders,
 } from './object-headers.ts';
-import { lockHeaders, tagCountHeaders } from './write-headers.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be answered. */
 const eagerMax = 64 * 1024;

@@ -28,16 +28,18 @@ import {
 } from '../../protocol/schemas/multipart.ts';
 import { copyPartResult } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
-import { claimedChecksum, parseAlgorithm } from '../../request/claims.ts';
+import { claimedChecksum, parseAlgorithm } from '../../request/body.ts';
 import { defined, header, readUploadName } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { openSourceKey, openUploadKey, readContent } from './content-key.ts';
 import { openCopySource } from './copy-source.ts';
 import {
   encryptionHeaders,
+  openSourceKey,
+  openUploadKey,
+  readContent,
   readCustomerKey,
   requestedEncryption,
   writtenEncryptionHeaders,
@@ -47,12 +49,15 @@ import {
   abortHeaders,
   expirationHeaders,
   hasLifecycle,
+  partChecksumFields,
   quoted,
+  readLock,
   readObjectHeaders,
+  readStorageClass,
   refuseUnbuilt,
+  toChecksumFields,
   writtenVersionHeader,
 } from './object-headers.ts';
-import { partChecksumFields, readLock, readStorageClass, toChecksumFields } from './write-headers.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;

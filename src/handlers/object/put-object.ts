@@ -1,31 +1,32 @@
 /** PutObject, and the form of a browser that stands for one. */
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
+import { bucketEncryption } from '../../domain/configurations/families.ts';
 import { drawObjectKey } from '../../domain/content/object-key.ts';
-import { mayEncrypt } from '../../domain/content/requested-encryption.ts';
+import type { RequestedEncryption } from '../../domain/content/requested-encryption.ts';
 import type { Content } from '../../domain/content/store-bytes.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
-import type { ObjectRow } from '../../metadata/tables.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { writeXml } from '../../protocol/formats/codec.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 import { postResponse } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
-import { readClaims } from '../../request/claims.ts';
+import { readClaims } from '../../request/body.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { ownerOfNew, readAccess, statesAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { readContent } from './content-key.ts';
-import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
+import { readContent, requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   checksumHeaders,
   expirationHeaders,
   hasLifecycle,
   quoted,
+  readLock,
   readObjectHeaders,
+  readStorageClass,
   writtenVersionHeader,
 } from './object-headers.ts';
-import { readLock, readStorageClass } from './write-headers.ts';
 
 // PutObject: headers and body to a write, its outcome to a reply.
 
@@ -120,3 +121,7 @@ function formatLocation({ wire, key }: AuthorizedInBucket): string {
   const scheme = wire.secure ? 'https' : 'http';
   return `${scheme}://${wire.headers.get('host') ?? ''}${path}/${encodeURIComponent(key)}`;
 }
+
+/** Whether the request or its bucket asks for encryption. */
+const mayEncrypt = ({ documents }: BucketRow, { by }: RequestedEncryption): boolean =>
+  by !== 'default' || bucketEncryption.name in documents;

@@ -4,9 +4,14 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, assertUnblocked, readOwnership } from '../../domain/access/object-ownership.ts';
-import { amendVersion, putLegalHold, putRetention, rewrapKey } from '../../domain/objects/amend-version.ts';
+import {
+  amendVersion,
+  putLegalHold,
+  putRetention,
+  restoreVersion,
+  rewrapKey,
+} from '../../domain/objects/amend-version.ts';
 import { assertLockable } from '../../domain/objects/object-lock.ts';
-import { restoreVersion } from '../../domain/objects/restore.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
@@ -19,14 +24,12 @@ import {
 } from '../../protocol/schemas/bucket.ts';
 import { restoreRequest, tagging } from '../../protocol/schemas/object.ts';
 import type { ReadFacts } from '../../request/body.ts';
-import { utf8Length } from '../../request/parameters.ts';
+import { type Tags, tagsIn, utf8Length } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { type Tags, tagsIn } from '../../request/tags.ts';
 import { aclReply, readPutAcl } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, requireTarget, xmlReply } from '../handler.ts';
 import { assertKeyId } from './encryption-headers.ts';
-import { versionHeader } from './object-headers.ts';
-import { asksBypass, futureRetention } from './write-headers.ts';
+import { asksBypass, futureRetention, versionHeader } from './object-headers.ts';
 
 const retentionIn = (body: Uint8Array): Retention =>
   readXml(retention, 'Retention', body, { maxBytes: bodyMaxDefault });

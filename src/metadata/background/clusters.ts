@@ -1,17 +1,8 @@
 /** Rows of clusters, of rebalancing and of imports. */
 
-import { shardOf } from '../../base/shard.ts';
 import type { At, MetadataStore, Outcome, Revision, SideChange, Stored } from '../../ports/metadata-store.ts';
-import type { Extent } from '../../ports/object-bytes.ts';
 import { bucketSlots } from '../buckets/buckets.ts';
-import {
-  type ClusterRow,
-  clusterState,
-  importReleased,
-  type RebalanceRow,
-  type ReleasedRow,
-  rebalance,
-} from '../records/clusters.ts';
+import { type ClusterRow, clusterState, type RebalanceRow, rebalance } from '../records/clusters.ts';
 import { LeaseLost } from './leases.ts';
 
 // Rows of data clusters: few, in one partition.
@@ -123,40 +114,4 @@ export async function claimSlot(
     if (outcome.applied) return new ClaimedSlot(metadata, { row, revision: outcome.revision });
   }
   throw new LeaseLost(`slot ${slot} of rebalance`, generation);
-}
-
-// Upstream objects that were imported and that no version names any more.
-
-const slots = 16;
-
-const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> => ({
-  table: importReleased,
-  in: { bucketId, slot },
-});
-
-/** Records the foreign extents that a version gives up, in the same commit. */
-export const releaseUnmanaged = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
-  extents.flatMap(({ cluster, foreign: unmanaged }) => {
-    if (unmanaged === undefined) return [];
-    const slot = shardOf(unmanaged.key, slots);
-    return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...unmanaged, cluster } }];
-  });
-
-export const findReleased = async (
-  metadata: Pick<MetadataStore, 'get'>,
-  bucketId: string,
-  { key, cluster }: Pick<ReleasedRow, 'key' | 'cluster'>,
-): Promise<ReleasedRow | undefined> =>
-  (await metadata.get(releasedAt(bucketId, shardOf(key, slots)), { key, cluster }))?.row;
-
-/** Yields the rows slot by slot, ordered by key within a slot. */
-export async function* everyReleased(
-  metadata: Pick<MetadataStore, 'scan'>,
-  bucketId: string,
-): AsyncGenerator<ReleasedRow> {
-  for (let slot = 0; slot < slots; slot += 1) {
-    const cursor = metadata.scan(releasedAt(bucketId, slot));
-    for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
-      for (const { row } of page) yield row;
-  }
 }

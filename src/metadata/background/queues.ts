@@ -1,7 +1,9 @@
-/** The queues of the background, and dead letters. */
+/** The queues of the background, dead letters, and imported objects that no version names any more. */
 import { shardOf } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { Extent } from '../../ports/object-bytes.ts';
 import { mergeRows, newestFirst } from '../objects/objects.ts';
+import { importReleased, type ReleasedRow } from '../records/clusters.ts';
 import { type DeadLetter, type NotifyTask, type QueueRow, queues } from '../records/queues.ts';
 import { nextSound, soundPages } from '../sound-rows.ts';
 
@@ -165,3 +167,39 @@ export const removeDeadLetter = ({ slot, due, id }: QueueRow): SideChange => ({
   at: queueAt(queue, slot),
   remove: { due, id },
 });
+
+// Upstream objects that were imported and that no version names any more.
+
+const releasedSlots = 16;
+
+const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> => ({
+  table: importReleased,
+  in: { bucketId, slot },
+});
+
+/** Records the foreign extents that a version gives up, in the same commit. */
+export const releaseUnmanaged = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
+  extents.flatMap(({ cluster, foreign: unmanaged }) => {
+    if (unmanaged === undefined) return [];
+    const slot = shardOf(unmanaged.key, releasedSlots);
+    return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...unmanaged, cluster } }];
+  });
+
+export const findReleased = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  bucketId: string,
+  { key, cluster }: Pick<ReleasedRow, 'key' | 'cluster'>,
+): Promise<ReleasedRow | undefined> =>
+  (await metadata.get(releasedAt(bucketId, shardOf(key, releasedSlots)), { key, cluster }))?.row;
+
+/** Yields the rows slot by slot, ordered by key within a slot. */
+export async function* everyReleased(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): AsyncGenerator<ReleasedRow> {
+  for (let slot = 0; slot < releasedSlots; slot += 1) {
+    const cursor = metadata.scan(releasedAt(bucketId, slot));
+    for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
+      for (const { row } of page) yield row;
+  }
+}

@@ -18,8 +18,9 @@ import {
   objectShape,
   optionalShape,
 } from './json-shape.ts';
-import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
-import { formatPath, type Node, parseXml, type XmlLimits } from './xml-parse.ts';
+import { formatPath, malformed, type Node, parseXml, type XmlLimits } from './xml-parse.ts';
+
+export const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
 /** Elements (or the attribute) found under one name; `parent` says where, when something is missing. */
 type Reader<T> = (found: readonly Node[], parent: Node | undefined) => T;
@@ -453,3 +454,53 @@ export function writeXml<T>(
   const attributes = namespace === '' ? '' : ` xmlns="${namespace}"`;
   return `<?xml version="1.0" encoding="UTF-8"?>\n${schema.writer(rootName, attributes)(value)}`;
 }
+
+// Texts in XML 1.0.
+
+// A carriage return would be read back as a line feed. Line feed and tab are kept by every parser in an element's text.
+// XML 1.0 cannot carry most control characters. They are written as references, as the public service does: a strict
+// client then fails loudly, where a replacement character would make it act on another key. `encoding-type=url` is
+// the client's way out.
+const named: Readonly<Record<string, string>> = {
+  '&': 'amp',
+  '<': 'lt',
+  '>': 'gt',
+  '"': 'quot',
+  '\r': '#13',
+};
+/** By character code, for those below 64: a page of a listing looks up some 200,000 characters. */
+const escapes: readonly (string | undefined)[] = Array.from({ length: 64 }, (_, code) => {
+  const name = named[String.fromCharCode(code)] ?? (code < 32 ? `#x${code.toString(16)}` : undefined);
+  return name === undefined || code === 9 || code === 10 ? undefined : `&${name};`;
+});
+
+export function escapeText(text: string): string {
+  let out = '';
+  let from = 0;
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    if (code > 63 && code < 0xfffe) continue;
+    const escaped = code > 63 ? `&#x${code.toString(16)};` : escapes[code];
+    if (escaped === undefined) continue;
+    out += text.slice(from, i) + escaped;
+    from = i + 1;
+  }
+  return from === 0 ? text : out + text.slice(from);
+}
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what XML cannot have.
+const notInXml = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g;
+
+/**
+ * A text with the characters that no XML document may have percent-encoded. For errors: a client must be able to read the code, and does
+ * not use the name as a key.
+ */
+export const parseableText = (text: string): string =>
+  text.replace(notInXml, (char) =>
+    char < ' '
+      ? `%${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`
+      : encodeURIComponent(char),
+  );
+
+/** For values between double quotes, where a parser turns tab and line feed into spaces. */
+export const escapeAttribute = (text: string): string =>
+  escapeText(text).replace(/[\t\n]/g, (char) => `&#${char.charCodeAt(0)};`);

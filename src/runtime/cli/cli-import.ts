@@ -3,7 +3,7 @@ import { printable } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { type ImportCounts, importBucket } from '../../domain/storage/import.ts';
-import { everyReleased } from '../../metadata/background/clusters.ts';
+import { everyReleased } from '../../metadata/background/queues.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';

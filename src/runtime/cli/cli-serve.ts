@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasEnded, processIdentity } from '../../backends/process-identity.ts';
-import { lastMinute, RequestHistory } from '../../base/request-history.ts';
+import { lastMinute, RequestHistory } from '../../base/recent-entries.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { createGateway } from '../../gateway.ts';

@@ -4,8 +4,7 @@
  */
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { activeMs } from '../../auth/session/account-directory.ts';
-import { openCredentials } from '../../auth/session/credentials.ts';
+import { activeMs, openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
 import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';

@@ -1,8 +1,8 @@
 /** A reply on its socket: head and small bodies in one write. */
 import type { Socket } from 'node:net';
 import { http } from './http.ts';
-import type { ListenerResponse } from './http-exchange.ts';
 import type { Head } from './http-head.ts';
+import type { ListenerResponse } from './node-exchange.ts';
 
 /** A copy of so many bytes costs less than a second array in a write. */
 const joinedBytesMax = 16 * 1024;

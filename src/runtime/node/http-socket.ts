@@ -3,7 +3,6 @@
  * (docs/adr/0048-the-listener-reads-http.md). One request at a time: the bytes after it wait until its reply was written.
  */
 import type { Socket } from 'node:net';
-import type { Exchange, ListenerRequest } from './http-exchange.ts';
 import {
   checkBegin,
   checkTrailer,
@@ -15,6 +14,7 @@ import {
   parseHead,
 } from './http-head.ts';
 import { HttpResponse } from './http-response.ts';
+import type { Exchange, ListenerRequest } from './node-exchange.ts';
 
 /**
  * Bytes that wait for the reply or for the reader of a body, before the socket is paused. As many as node:http has at most: a paused socket

@@ -8,9 +8,16 @@ import type { Gateway } from '../../gateway.ts';
 import { DataUnavailable } from '../../ports/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { Exchange, ListenerRequest } from './http-exchange.ts';
-import { findFault, NodeIncoming, type Peer } from './node-incoming.ts';
-import { refusal, refuseSocket, writeReply } from './node-reply.ts';
+import {
+  type Exchange,
+  findFault,
+  type ListenerRequest,
+  NodeIncoming,
+  type Peer,
+  refusal,
+  refuseSocket,
+  writeReply,
+} from './node-exchange.ts';
 
 /** An unread body up to this size is read and dropped, so that the connection lives on; a longer one ends it. */
 const drainedBytesMax = 256 * 1024;

@@ -17,7 +17,7 @@ import { formatEndpoint } from '../compose/configuration.ts';
 import { HttpFault } from './http-head.ts';
 import { HttpSocket } from './http-socket.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
-import { refuseSocket } from './node-reply.ts';
+import { refuseSocket } from './node-exchange.ts';
 
 const tlsIntervalMs = 5000;
 

@@ -2,7 +2,7 @@
  * Keeps the events of all buckets as notifications would deliver them. Their rows are taken out of the commits that would queue them, so an
  * event is there as soon as its change is answered, and no queue grows.
  */
-import { applicationEvents } from '../../domain/events/application-events.ts';
+import { applicationEvents } from '../../domain/events/events.ts';
 import { type HourlyRow, hourlyQueues, type NotifyTask } from '../../metadata/records/queues.ts';
 import type { EventRecord } from '../../ports/event-sink.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';

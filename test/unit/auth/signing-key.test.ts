@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { SigningKeys } from '../../../src/auth/verify-signature.ts';
 import { nodeHasher } from '../../../src/backends/crypto/node.ts';
 import { areEqual, equalsHex, toHex } from '../../../src/base/text/hex.ts';
-import { parseTimestamp, toTimestamp } from '../../../src/signing/timestamp.ts';
+import { parseTimestamp, toTimestamp } from '../../../src/protocol/formats/iso-time.ts';
 
 const bytes = Uint8Array.from({ length: 32 }, (_, i) => i * 8);
 const hex = Buffer.from(bytes).toString('hex');

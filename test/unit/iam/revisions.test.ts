@@ -1,7 +1,7 @@
 /** How long the revision of an account's records is cached. */
 
 import { expect, test } from 'vitest';
-import { Revisions } from '../../../src/auth/session/account-directory.ts';
+import { Revisions } from '../../../src/auth/session/account-keys.ts';
 import { memoryStore } from '../../../src/backends/metadata/memory-store.ts';
 import { Caches } from '../../../src/base/bounded-cache.ts';
 import { configWith } from '../../../src/config/read-config.ts';

@@ -1,7 +1,7 @@
 /** Lines of access logs in the format of the public service, for any request. */
 import { expect, test } from 'vitest';
 import { type AccessLogEntry, accessLogLine } from '../../../src/domain/deliveries/access-log-lines.ts';
-import { loggedOperation } from '../../../src/gateway/access-log.ts';
+import { loggedOperation } from '../../../src/gateway/report.ts';
 
 const entry: AccessLogEntry = {
   bucketOwner: 'owner',

@@ -10,8 +10,16 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
 import { crc32c } from '../../crypto/node.ts';
 import { deadBytes, entryBytes, readDead } from './dead.ts';
-import type { Disk } from './disk.ts';
-import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from './layout.ts';
+import {
+  type Disk,
+  fileMode,
+  isMissing,
+  isTaken,
+  type Layout,
+  newName,
+  segmentNames,
+  segmentPath,
+} from './disk.ts';
 import { isMakerDead, isNamedMakerDead, makerSuffix, openSegment, sealLeftOpen } from './maker.ts';
 import { encodePackedHead, encodePackedTable, packedHeadBytes } from './packed.ts';
 import { readSummary, type Summary, summarize, writeSummary } from './segment-index.ts';

@@ -6,8 +6,7 @@
 import fs from 'node:fs';
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import { type ChunkRef, type RemovalMarks, StorageFull } from '../../../ports/chunk-store.ts';
-import type { Disk } from './disk.ts';
-import { fileMode, isMissing, type Layout, parsePlace, segmentPath } from './layout.ts';
+import { type Disk, fileMode, isMissing, type Layout, parsePlace, segmentPath } from './disk.ts';
 
 export const entryBytes = 8;
 const deadMask = 0x5ea1dead;

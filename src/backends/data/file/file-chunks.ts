@@ -13,7 +13,17 @@ import type { Random } from '../../../ports/random.ts';
 import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunked/record.ts';
 import { Compactor } from './compactor.ts';
 import { appendDead, deadBytes, entryBytes, readDead, removalMarks } from './dead.ts';
-import { type Disk, nodeDisk } from './disk.ts';
+import {
+  type Disk,
+  formatPlace,
+  type Layout,
+  makeLayout,
+  newName,
+  nodeDisk,
+  parsePlace,
+  segmentNames,
+  segmentPath,
+} from './disk.ts';
 import {
   borrowPiece,
   type LargeParts,
@@ -25,15 +35,6 @@ import {
   returnPiece,
   writeLarge,
 } from './large-chunks.ts';
-import {
-  formatPlace,
-  type Layout,
-  makeLayout,
-  newName,
-  parsePlace,
-  segmentNames,
-  segmentPath,
-} from './layout.ts';
 import { cleanUpAfterDead, makerSuffix, openSegment } from './maker.ts';
 import { locate } from './packed.ts';
 import { type IndexedRecord, mayHold, readSummary, SegmentIndex, type Summary } from './segment-index.ts';

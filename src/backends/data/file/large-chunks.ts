@@ -17,8 +17,8 @@ import {
   headerBytesMax,
   sealHeader,
 } from '../chunked/record.ts';
-import type { Disk } from './disk.ts';
 import {
+  type Disk,
   directoryMode,
   fileMode,
   groupMatches,
@@ -26,7 +26,7 @@ import {
   type Layout,
   largeGroup,
   largePath,
-} from './layout.ts';
+} from './disk.ts';
 import { readBlocks } from './read-blocks.ts';
 
 const tailBytes = 8;

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import process from 'node:process';
 import { ChunkDamaged } from '../../../ports/object-bytes.ts';
-import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from './disk.ts';
 import {
   decodePackedHead,
   decodePackedTable,

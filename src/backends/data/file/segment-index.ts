@@ -5,7 +5,7 @@
  */
 import fs from 'node:fs';
 import { BoundedCache } from '../../../base/bounded-cache.ts';
-import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from './disk.ts';
 import { readSegment } from './segment-scan.ts';
 
 const segmentsMax = 8;

@@ -6,8 +6,7 @@ import { type ByteRange, ChunkDamaged, ChunkMissing } from '../../../ports/objec
 import { crc32c } from '../../crypto/node.ts';
 import { blockBytes } from '../chunked/buffers.ts';
 import { blockCrc, decodeHeader, deriveSeed, isHeader } from '../chunked/record.ts';
-import type { Disk } from './disk.ts';
-import { type Layout, type Place, parsePlace, segmentPath } from './layout.ts';
+import { type Disk, type Layout, type Place, parsePlace, segmentPath } from './disk.ts';
 import { openSegment } from './maker.ts';
 import { locate, type PackedTable, packedTableBytes } from './packed.ts';
 import { readBlocks } from './read-blocks.ts';

@@ -9,7 +9,7 @@ import {
   headerBytesMax,
   headerLength,
 } from '../chunked/record.ts';
-import type { Layout } from './layout.ts';
+import type { Layout } from './disk.ts';
 import { openSegment } from './maker.ts';
 import { type PackedTable, packedHeadBytes, unlocate } from './packed.ts';
 

@@ -19,8 +19,7 @@ import {
   type Unwritten,
 } from '../chunked/record.ts';
 import { appendDead, deadBytes, entryBytes } from './dead.ts';
-import type { Disk } from './disk.ts';
-import { fileMode, formatPlace, type Layout, newName, segmentPath } from './layout.ts';
+import { type Disk, fileMode, formatPlace, type Layout, newName, segmentPath } from './disk.ts';
 import { writeMaker } from './maker.ts';
 import { writeSummary } from './segment-index.ts';
 

@@ -3,7 +3,7 @@
 import { toHex } from '../../../base/text/hex.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
 import { PartsChanged, UploadGone } from '../../../ports/object-bytes.ts';
-import { escapeText } from '../../../protocol/formats/xml.ts';
+import { escapeText } from '../../../protocol/formats/codec.ts';
 import { begunUpload, isGone, readAnswer, UpstreamError } from './answers.ts';
 import { codeIn, retrying } from './client.ts';
 import type { Connection } from './connection.ts';

@@ -10,10 +10,14 @@ import { compareBytes, type Span } from '../key-order.ts';
 import type { Requested } from '../row-codec.ts';
 import type { PageFault } from './check-pages.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
-import { type DamagedPages, type DamagedRange, PageDamaged } from './damaged-pages.ts';
-import { type LatestCommit, StaleTransaction } from './meta-page.ts';
-import type { Openings } from './openings.ts';
-import { type ReadNotes, rowsPerNote } from './read-notes.ts';
+import {
+  type DamagedPages,
+  type DamagedRange,
+  PageDamaged,
+  type ReadNotes,
+  rowsPerNote,
+} from './damaged-pages.ts';
+import { type LatestCommit, type Openings, StaleTransaction } from './meta-page.ts';
 import type { Values } from './values.ts';
 
 export type RawDatabase = RootDatabase<unknown, Uint8Array>;

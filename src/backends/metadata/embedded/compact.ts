@@ -22,8 +22,7 @@ import type { RawDatabase } from './checked-database.ts';
 import { damagedPagesFile } from './damaged-pages.ts';
 import { assertFormat } from './environment.ts';
 import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
-import { dataFile, LatestCommit, lockFile } from './meta-page.ts';
-import { Openings } from './openings.ts';
+import { dataFile, LatestCommit, lockFile, Openings } from './meta-page.ts';
 import { nameFault } from './verify.ts';
 
 export interface CompactOptions {

@@ -21,27 +21,12 @@ import { StoreRefused } from '../../../ports/metadata-store.ts';
 import { textKeyIn } from '../records/codec.ts';
 import { checkPages } from './check-pages.ts';
 import { CheckedDatabase, type RawDatabase } from './checked-database.ts';
-import { DamagedPages, nameNotedPages } from './damaged-pages.ts';
+import { DamagedPages, nameNotedPages, ReadNotes } from './damaged-pages.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
-import { dataFile, LatestCommit, latestMeta } from './meta-page.ts';
-import { Openings } from './openings.ts';
-import { ReadNotes } from './read-notes.ts';
-import { checksumBytes, Values } from './values.ts';
+import { dataFile, LatestCommit, latestMeta, Openings } from './meta-page.ts';
+import { checksumBytes, keysFor, Values } from './values.ts';
 
 export type Database = CheckedDatabase;
-
-/** Values are decoded after their key was read: the key is half of what their checksum is of. */
-const keysFor = (values: Values) => ({
-  writeKey(key: Uint8Array, target: Buffer, start: number): number {
-    target.set(key, start);
-    return start + key.length;
-  },
-  /** From Node's pool, because allocating each buffer separately takes longer than reading it. */
-  readKey(source: Buffer, start: number, end: number): Uint8Array {
-    values.key = Buffer.from(source.subarray(start, end));
-    return values.key;
-  },
-});
 
 export function openEnvironment(directory: string, durable: boolean): Database {
   mkdirSync(directory, { recursive: true, mode: 0o700 });

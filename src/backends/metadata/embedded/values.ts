@@ -174,3 +174,16 @@ export class Values extends Packr {
     return rowChecksum(this.key, bytes, { from: checksumBytes, to: end });
   }
 }
+
+/** Values are decoded after their key was read: the key is half of what their checksum is of. */
+export const keysFor = (values: Values) => ({
+  writeKey(key: Uint8Array, target: Buffer, start: number): number {
+    target.set(key, start);
+    return start + key.length;
+  },
+  /** From Node's pool, because allocating each buffer separately takes longer than reading it. */
+  readKey(source: Buffer, start: number, end: number): Uint8Array {
+    values.key = Buffer.from(source.subarray(start, end));
+    return values.key;
+  },
+});
