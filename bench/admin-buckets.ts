@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { inParallel } from '../src/base/concurrency.ts';
 import { configWith } from '../src/config/read-config.ts';
-import { createBucket } from '../src/domain/buckets/create-bucket.ts';
+import { createBucket } from '../src/domain/buckets/bucket.ts';
 import { createGateway } from '../src/gateway.ts';
 import { systemClock } from '../src/ports/clock.ts';
 import { compose } from '../src/runtime/compose/compose.ts';

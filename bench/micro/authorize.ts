@@ -3,7 +3,7 @@ import { isAllowed } from '../../src/auth/authorize.ts';
 import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
 import type { Identity } from '../../src/auth/identity.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
+import { createBucket } from '../../src/domain/buckets/bucket.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import type { BucketRow } from '../../src/metadata/tables.ts';

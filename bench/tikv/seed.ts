@@ -1,6 +1,5 @@
 /** Writes any number of object heads directly into the store; all are copies of one that was put. */
-import type { TikvClient } from '../../src/backends/tikv/client.ts';
-import type { Entry } from '../../src/backends/tikv/snapshot.ts';
+import type { Entry, TikvClient } from '../../src/backends/tikv/client.ts';
 
 export interface Heads {
   readonly client: TikvClient;

@@ -3,7 +3,15 @@ import { sweeperName, type WorkerName } from '../config/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
 import type { Clock } from '../ports/clock.ts';
-import { emptyBuckets, reshardBuckets, sampleBuckets } from './buckets.ts';
+import {
+  emptyBuckets,
+  quotaReconcileEveryMs,
+  reconcileQuotas,
+  reshardBuckets,
+  rollUpUsage,
+  sampleBuckets,
+  usageRollupEveryMs,
+} from './buckets.ts';
 import type { ClientLoad } from './client-load.ts';
 import { Controls } from './controls.ts';
 import { deliverAccessLogs, deliverNotifications, replicate } from './deliveries.ts';
@@ -18,7 +26,6 @@ import { rebalance, rewrapKeys } from './rebalance.ts';
 import { boundAllQueues, keepHealthHistory, retainAudit } from './retention.ts';
 import { scrubAll } from './scrub.ts';
 import { type Shared, supervise } from './supervisor.ts';
-import { quotaReconcileEveryMs, reconcileQuotas, rollUpUsage, usageRollupEveryMs } from './usage.ts';
 import {
   reportingTelemetry,
   ShardRests,

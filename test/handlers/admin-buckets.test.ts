@@ -1,6 +1,6 @@
 /** GET /admin/v1/buckets, GET /admin/v1/buckets/{name} and PUT /admin/v1/buckets/{name}/owner. */
 import { describe, expect, test } from 'vitest';
-import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
+import { createBucket } from '../../src/domain/buckets/bucket.ts';
 import { findAccountQuota } from '../../src/metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../src/metadata/buckets/usage.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';

@@ -1,7 +1,7 @@
 /** A damaged row costs itself: the walks of background workers do the rest of their work, count the row, and log it. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
+import { createBucket } from '../../src/domain/buckets/bucket.ts';
 import { everyResync, stepResync } from '../../src/domain/replication/resync.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
 import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';

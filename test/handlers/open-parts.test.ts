@@ -12,9 +12,8 @@ import {
   partUsage,
   readUsage,
 } from '../../src/metadata/buckets/usage.ts';
-import { emptyBuckets } from '../../src/workers/buckets.ts';
+import { emptyBuckets, reconcileQuotas } from '../../src/workers/buckets.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
-import { reconcileQuotas } from '../../src/workers/usage.ts';
 import { dyingProcess } from '../support/dying-process.ts';
 import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';

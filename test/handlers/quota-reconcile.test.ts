@@ -4,7 +4,7 @@ import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { readUsage, usageChanges } from '../../src/metadata/buckets/usage.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { reconcileQuotas } from '../../src/workers/usage.ts';
+import { reconcileQuotas } from '../../src/workers/buckets.ts';
 import { openDice } from '../support/dice.ts';
 import { domainWorld } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';

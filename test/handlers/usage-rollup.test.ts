@@ -1,7 +1,7 @@
 /** The usage feed bills what buckets held, once for each UTC day. @storage */
 import { describe, expect, test } from 'vitest';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
-import { rollUpUsage } from '../../src/workers/usage.ts';
+import { rollUpUsage } from '../../src/workers/buckets.ts';
 import { dyingProcess } from '../support/dying-process.ts';
 import { alice, backends } from '../support/gateway.ts';
 import { hourMs, openUsageWorld } from '../support/usage-world.ts';

@@ -1,12 +1,11 @@
 /** Multipart sessions that are cut short, retried late or raced by DeleteBucket leak nothing and report no false result. */
 import { describe, expect, test } from 'vitest';
-import { deleteBucket } from '../../src/domain/buckets/delete-bucket.ts';
+import { deleteBucket } from '../../src/domain/buckets/bucket.ts';
 import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { readObject } from '../../src/domain/objects/read-object.ts';
 import { completeUpload, settleUpload } from '../../src/domain/uploads/complete-upload.ts';
 import type { ListedPart } from '../../src/domain/uploads/part-list.ts';
-import { writePart } from '../../src/domain/uploads/upload-part.ts';
-import { createUpload, openUploading } from '../../src/domain/uploads/upload-session.ts';
+import { createUpload, openUploading, writePart } from '../../src/domain/uploads/upload-session.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { manifests, uploads } from '../../src/metadata/tables.ts';

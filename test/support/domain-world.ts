@@ -10,8 +10,7 @@ import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
-import { setVersioning } from '../../src/domain/buckets/bucket-versioning.ts';
-import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
+import { createBucket, setVersioning } from '../../src/domain/buckets/bucket.ts';
 import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import type { KeyUser } from '../../src/domain/content/provided-key.ts';
@@ -19,8 +18,12 @@ import { deleteObject } from '../../src/domain/objects/delete-object.ts';
 import { writeObject } from '../../src/domain/objects/write-object.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
 import { completeUpload } from '../../src/domain/uploads/complete-upload.ts';
-import { writePart } from '../../src/domain/uploads/upload-part.ts';
-import { abortUpload, createUpload, openUploading } from '../../src/domain/uploads/upload-session.ts';
+import {
+  abortUpload,
+  createUpload,
+  openUploading,
+  writePart,
+} from '../../src/domain/uploads/upload-session.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
 import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
 import { cipherKeyBytes } from '../../src/ports/cryptography.ts';

@@ -1,6 +1,6 @@
 /** A gateway whose usage rollup runs on a virtual clock: a test says how many hours pass, and reads the feed as an operator. */
 import type { Context } from '../../src/context.ts';
-import { rollUpUsage } from '../../src/workers/usage.ts';
+import { rollUpUsage } from '../../src/workers/buckets.ts';
 import { faulty } from './faulty.ts';
 import {
   type Backend,

@@ -12,8 +12,7 @@ import {
   type WrappedKey,
 } from '../../ports/key-provider.ts';
 import type { Cause } from '../../ports/trace.ts';
-import type { KmsAnswer, KmsCall } from './call.ts';
-import type { KeyArns } from './key-arns.ts';
+import type { KeyArns, KmsAnswer, KmsCall } from './call.ts';
 import { describeKey, type KeyAccountsOptions } from './key-requests.ts';
 import type { RemoteProvider } from './steady-provider.ts';
 

@@ -2,8 +2,7 @@
 import type { Socket } from 'node:net';
 import { loadOptional } from '../../base/optional-packages.ts';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { sendInWaves } from './send-in-waves.ts';
-import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import { describe, type Place, type Session, sendInWaves, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Bytes of a frame from the broker; the library asks for frames of 8 KiB. */

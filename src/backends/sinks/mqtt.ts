@@ -2,8 +2,7 @@
 
 import { loadOptional } from '../../base/optional-packages.ts';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { sendInWaves } from './send-in-waves.ts';
-import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import { describe, type Place, type Session, sendInWaves, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /**

@@ -2,9 +2,10 @@
  * A sink that holds one connection. A failed or late delivery closes it, and the next delivery connects anew: the client libraries
  * neither reconnect nor queue by themselves, so the pauses of the notify worker are the only backoff, and each connect checks the address.
  */
+
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
-import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { resolveGuarded } from '../egress.ts';
 import type { SinkOptions } from './sink-options.ts';
 
@@ -153,4 +154,38 @@ function hideSecrets(delivery: Delivery, { password, token, secret }: SinkTarget
   const secrets = [password, token, secret].filter((each) => each !== undefined && each !== '');
   const hidden = secrets.reduce<string>((text, each) => text.replaceAll(each as string, '***'), error);
   return { ...delivery, failure: { kind, error: hidden } };
+}
+
+// Sends messages one beside the other, but those of one subject one after the other: when one of them fails, none of its subject has
+// overtaken it.
+
+/** The longest prefixes in which no subject is twice. */
+export function* waves(messages: readonly SinkMessage[], max = messages.length): Generator<SinkMessage[]> {
+  let wave: SinkMessage[] = [];
+  const subjects = new Set<string>();
+  for (const message of messages) {
+    if (subjects.has(message.subject) || wave.length >= max) {
+      yield wave;
+      wave = [];
+      subjects.clear();
+    }
+    subjects.add(message.subject);
+    wave.push(message);
+  }
+  if (wave.length > 0) yield wave;
+}
+
+/** @param send resolves when the sink has acknowledged; with a failure when it has not */
+export async function sendInWaves(
+  messages: readonly SinkMessage[],
+  send: (message: SinkMessage) => Promise<SinkFailure | undefined>,
+): Promise<Delivery> {
+  let delivered = 0;
+  for (const wave of waves(messages)) {
+    const answers = await Promise.all(wave.map(send));
+    const failed = answers.findIndex((failure) => failure !== undefined);
+    if (failed >= 0) return { delivered: delivered + failed, failure: answers[failed] as SinkFailure };
+    delivered += wave.length;
+  }
+  return { delivered };
 }

@@ -3,8 +3,7 @@ import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '
 import { amz } from '../../protocol/dialect.ts';
 import { signer } from '../../signing/sign-request.ts';
 import { endedAfterConnect, guardedAgent } from '../egress.ts';
-import { waves } from './send-in-waves.ts';
-import { describe, readTls } from './session-sink.ts';
+import { describe, readTls, waves } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Entries of a request, a limit of the protocol. Ten events stay below its limit of 256 KiB. */

@@ -18,15 +18,14 @@ import {
 } from '../../domain/access/access-points.ts';
 import { isPublicAcl } from '../../domain/access/acl.ts';
 import { readOwnership } from '../../domain/access/object-ownership.ts';
-import { createBucket } from '../../domain/buckets/create-bucket.ts';
-import { deleteBucket, explainRemains } from '../../domain/buckets/delete-bucket.ts';
+import { createBucket, deleteBucket, explainRemains } from '../../domain/buckets/bucket.ts';
 import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
 import { lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
 import { type OwnedBucket, pageOwnedBuckets } from '../../domain/common/owned-buckets.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
-import { changeOwner } from '../../domain/quotas/change-owner.ts';
+import { changeOwner } from '../../domain/quotas/bucket-owner.ts';
 import { readBucketUsage } from '../../metadata/buckets/usage.ts';
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';

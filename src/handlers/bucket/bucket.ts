@@ -6,8 +6,7 @@ import type { Context } from '../../context.ts';
 import { assertNoAccessPoint, assertUnattached } from '../../domain/access/access-points.ts';
 import type { RequestedAcl } from '../../domain/access/acl.ts';
 import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
-import { createBucket } from '../../domain/buckets/create-bucket.ts';
-import { deleteBucket } from '../../domain/buckets/delete-bucket.ts';
+import { createBucket, deleteBucket } from '../../domain/buckets/bucket.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import {

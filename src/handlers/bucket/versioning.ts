@@ -1,7 +1,7 @@
 /** GetBucketVersioning and PutBucketVersioning. */
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { assertVersioningAllowed, setVersioning, takesMfa } from '../../domain/buckets/bucket-versioning.ts';
+import { assertVersioningAllowed, setVersioning, takesMfa } from '../../domain/buckets/bucket.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';

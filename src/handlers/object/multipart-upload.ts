@@ -13,8 +13,7 @@ import {
   type ObjectClaims,
   partNumberMax,
 } from '../../domain/uploads/part-list.ts';
-import { writePart } from '../../domain/uploads/upload-part.ts';
-import { abortUpload, createUpload, openUploading } from '../../domain/uploads/upload-session.ts';
+import { abortUpload, createUpload, openUploading, writePart } from '../../domain/uploads/upload-session.ts';
 import type { Checksum, UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';

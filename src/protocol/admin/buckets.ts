@@ -15,7 +15,6 @@ import {
   jsonText,
 } from '../formats/json.ts';
 import { configurationFamilies, configurationShapes } from '../schemas/families.ts';
-import { weight } from './clusters.ts';
 import {
   type AdminRows,
   bucketName,
@@ -29,6 +28,7 @@ import {
   paging,
   seconds,
 } from './row.ts';
+import { weight } from './storage.ts';
 
 // Rows about one bucket: placement, default class, signing key, quota, and what runs on it in the background.
 

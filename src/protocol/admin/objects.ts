@@ -9,7 +9,6 @@ import {
   jsonRows,
   jsonText,
 } from '../formats/json.ts';
-import { weight } from './clusters.ts';
 import {
   type AdminRows,
   bucketName,
@@ -22,6 +21,7 @@ import {
   pagingBy,
   scope,
 } from './row.ts';
+import { weight } from './storage.ts';
 
 // Rows about single objects and open uploads, as operators see them.
 

@@ -13,15 +13,14 @@ import {
   placementRows,
   signingKeyRows,
 } from './buckets.ts';
-import { clusterRows, storageRows } from './clusters.ts';
 import { accountRows, iamRows, inlinePolicyRows, mfaRows } from './iam.ts';
 import { iamTransferRows } from './iam-transfer.ts';
-import { maintenanceRows } from './maintenance.ts';
 import { notifyRows } from './notify.ts';
 import { allBucketRows, objectRows } from './objects.ts';
 import { observabilityRows } from './observability.ts';
 import { peerRows, replicationRows } from './replication.ts';
 import type { AdminOperation } from './row.ts';
+import { clusterRows, maintenanceRows, storageRows } from './storage.ts';
 import { statusRows, systemRows } from './system.ts';
 import { limitRows, quotaDefaultRows, quotaRows, usageRows } from './usage.ts';
 import { workerRows } from './workers.ts';

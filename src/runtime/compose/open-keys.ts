@@ -106,7 +106,7 @@ async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvide
   const [{ cloudKms }, { openCall }, { KeyArns }, { RefreshingCredentials }] = await Promise.all([
     import('../../backends/keys/cloud-kms.ts'),
     import('../../backends/keys/call.ts'),
-    import('../../backends/keys/key-arns.ts'),
+    import('../../backends/keys/call.ts'),
     import('../../backends/keys/cloud-credentials.ts'),
   ]);
   const requests = await openRequests(parts, config.SVC_KMS_CA_FILE);

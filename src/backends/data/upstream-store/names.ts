@@ -1,9 +1,12 @@
-/** The name of an extent upstream, and the back-reference beside it. */
-import type { MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
+/** One upstream as the files beside this one use it; the name of an extent there, and the back-reference beside it. */
+import type { Hasher } from '../../../ports/cryptography.ts';
+import type { BodyMemory, MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { encode } from '../../../signing/signing-key.ts';
+import type { WriteBudget } from '../chunked/write-budget.ts';
 import { isGone, UpstreamError } from './answers.ts';
-import type { Connection } from './connection.ts';
+import type { RetryContext, UpstreamClient } from './client.ts';
+import type { HashVerification } from './hash-verification.ts';
 
 /** An extent is one object upstream, so its number is always this one; it ends the id in a listing by prefix. */
 const ending = '.0';
@@ -99,4 +102,18 @@ export function markIn({ id, bucket, prefix, client }: Connection): MarkedPlace 
 function unchanged(former: StoredMark | undefined): Readonly<Record<string, string>> {
   if (former === undefined) return { 'if-none-match': '*' };
   return former.revision === '' ? {} : { 'if-match': former.revision };
+}
+
+export interface Connection extends RetryContext {
+  /** The cluster's id. */
+  readonly id: string;
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly client: UpstreamClient;
+  readonly hashVerification: HashVerification;
+  readonly hasher: Hasher;
+  /** Bounds what all uploads hold in memory together. */
+  readonly budget: WriteBudget | undefined;
+  /** For bodies of unknown length: a part of them is held whole. */
+  readonly partMemory: BodyMemory;
 }

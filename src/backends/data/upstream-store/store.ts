@@ -38,18 +38,20 @@ import {
   uploadListing,
 } from './answers.ts';
 import { Attempts, openUpstreamClient, retrying, type Upstream, type UpstreamReply } from './client.ts';
-import type { Connection } from './connection.ts';
 import { HashVerification } from './hash-verification.ts';
-import { markIn, ownerHeaders, ownerIn, parseKey, toKey } from './names.ts';
+import { type Connection, markIn, ownerHeaders, ownerIn, parseKey, toKey } from './names.ts';
 import {
   abortUpload,
   assemble,
   beginUpload,
   headObject,
+  put,
   removeObject,
+  singleMax,
+  smallMax,
   type UpstreamUpload,
-} from './uploads.ts';
-import { put, singleMax, smallMax, writeExtent } from './write.ts';
+  writeExtent,
+} from './write.ts';
 
 export interface UpstreamStoreOptions {
   readonly clock: Clock;

@@ -4,8 +4,7 @@ import { request as secureRequest } from 'node:https';
 import { type MetadataHealth, type NodeHealth, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { TikvError } from '../../tikv/backoff.ts';
 import type { Tls } from '../../tikv/channel.ts';
-import type { Collection, TikvClient } from '../../tikv/client.ts';
-import type { Entry, Stretch } from '../../tikv/snapshot.ts';
+import type { Collection, Entry, Stretch, TikvClient } from '../../tikv/client.ts';
 import type { Transaction } from '../../tikv/transaction.ts';
 
 const endpointMs = 2_000;

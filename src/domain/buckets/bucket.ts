@@ -1,17 +1,102 @@
-/** Deletes a bucket. A deletion never races a write. */
+/** A bucket: created together with its first configurations, deleted, its versioning changed. */
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { removeBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import {
+  findBucket,
+  insertBucket,
+  isListed,
+  listBucket,
+  removeBucket,
+  replaceBucket,
+} from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { listAccessPoints } from '../access/access-points.ts';
-import { type AuthorizedBucket, assertOpen, findAuthorized } from '../common/buckets.ts';
+import { type AuthorizedBucket, assertOpen, changeBucket, findAuthorized } from '../common/buckets.ts';
+import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
+import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
+import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
+import { mfaRequired } from '../objects/delete-object.ts';
+import { type QuotaEpochs, withinMaxBuckets } from '../quotas/bucket-owner.ts';
+import { defaultBucketQuota } from '../quotas/default-quotas.ts';
 import { abortUploadsIn } from '../uploads/upload-session.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
+
+/** Attempts to enter the bucket in the lists against concurrent changes of its row. */
+const attemptsMax = 8;
+
+export interface NewBucket {
+  readonly name: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  readonly creator: string;
+  /** The unique id of the creator, where that is an IAM user. */
+  readonly creatorId?: string;
+  readonly region: string;
+  readonly objectLock: boolean;
+  /** Object Lock enables it in any case. */
+  readonly versioning?: 'Enabled';
+  /** Texts of its first configurations, by family. */
+  readonly documents: Readonly<Record<string, string>>;
+  readonly record?: Recorder | undefined;
+}
+
+/** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
+export const createBucket = (ctx: Ctx, requested: NewBucket): Promise<BucketRow> =>
+  withinMaxBuckets(ctx, requested, (epochs) => insert(ctx, requested, epochs));
+
+async function insert(
+  ctx: Ctx,
+  { record, ...requested }: NewBucket,
+  epochs: QuotaEpochs,
+): Promise<BucketRow> {
+  const row: BucketRow = {
+    ...requested,
+    documents: await writeDocuments(ctx, requested.documents),
+    id: drawId(ctx.random),
+    created: ctx.clock.now(),
+    generation: 0,
+    // Object Lock works on versions, so it brings versioning with it.
+    versioning: requested.objectLock ? 'Enabled' : (requested.versioning ?? ''),
+    shards: ctx.config.SVC_BUCKET_SHARDS,
+    closedAt: 0,
+    ...(await defaultBucketQuota(ctx)),
+    ...epochs,
+  };
+  const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
+  if (outcome.applied) {
+    record?.applied();
+    return row;
+  }
+  await dropDocuments(ctx, row.documents);
+  const { current } = outcome;
+  if (current === undefined) throw fail('OperationAborted');
+  if (current.row.owner !== requested.owner)
+    throw fail('BucketAlreadyExists', { elements: { BucketName: requested.name } });
+  // Refuse when the existing bucket is being deleted.
+  return assertListed(ctx, await assertOpen(ctx, current));
+}
+
+/**
+ * The request that created it may have stalled or died before it entered the bucket in the lists. The sweeper would do so later,
+ * but a client that gets 200 now must find the bucket in a list now.
+ */
+async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<BucketRow> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (await isListed(metadata, bucket)) return bucket;
+    const found = await findBucket(metadata, bucket.name);
+    if (found?.row.id !== bucket.id) break;
+    await assertOpen({ metadata }, found);
+    if ((await listBucket(metadata, found)).applied) return found.row;
+  }
+  throw fail('OperationAborted');
+}
+
+// Deletion, which never races a write.
 
 /**
  * Deletes an empty bucket: closes it to writers, checks that it is empty, then removes it or opens it again. Open uploads
@@ -135,4 +220,63 @@ function describeRemains(name: string, remains: BucketRemains): string {
   const under = locked === 0 ? '' : ` ${locked} of them have a retention or a legal hold.`;
   const key = firstKey.length > 100 ? `${firstKey.slice(0, 100)}…` : firstKey;
   return `The bucket ${name} has ${isCut ? 'at least ' : ''}${counts}; the first key is "${key}".${under} Empty it with POST /admin/v1/buckets/${name}/force-empty.`;
+}
+
+// The versioning state, and whether MFA is required to change it and to delete versions permanently.
+
+interface VersioningChange {
+  readonly versioning: 'Enabled' | 'Suspended';
+  /** Undefined does not change it. */
+  readonly mfaDelete?: boolean | undefined;
+  /** The caller is the bucket's owner and has shown the code of a device. */
+  readonly mfa?: boolean;
+  readonly record?: Recorder | undefined;
+}
+
+/** Turning MFA delete on requires MFA, and so does every change while it is on. */
+export const takesMfa = (
+  { mfaDelete = false }: Pick<BucketRow, 'mfaDelete'>,
+  requested: boolean | undefined,
+): boolean => mfaDelete || requested === true;
+
+/** Sets the versioning state. Once it returns, every write and delete obeys it. */
+export async function setVersioning(
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>,
+  bucket: AuthorizedBucket,
+  change: VersioningChange,
+): Promise<void> {
+  const { versioning, mfaDelete, record } = change;
+  const row = await changeBucket(ctx, bucket, {
+    record,
+    change(row) {
+      assertVersioningAllowed(row, change);
+      const generation = row.generation + 1;
+      return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }), generation };
+    },
+  });
+  await ctx.metadata.raiseFence(objectsAt(row), row.generation);
+}
+
+/** @throws AccessDenied without MFA where it is required, InvalidBucketState */
+export function assertVersioningAllowed(
+  bucket: BucketRow,
+  { versioning, mfaDelete, mfa = false }: VersioningChange,
+): void {
+  if (takesMfa(bucket, mfaDelete) && !mfa) throw mfaRequired();
+  const isSuspended = versioning === 'Suspended';
+  if (isSuspended && bucket.objectLock)
+    throw fail(
+      'InvalidBucketState',
+      'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
+    );
+  if (isSuspended && bucketReplication.name in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A replication configuration is present on this bucket, so you cannot change the versioning state. To change the versioning state, first delete the replication configuration.',
+    );
+  if (mfaDelete === true && bucketLifecycle.name in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A lifecycle configuration is present on this bucket, so MFA delete cannot be enabled.',
+    );
 }
