@@ -72,7 +72,7 @@ export interface PolicyRecord extends Entity {
   readonly attachments: number;
   readonly boundaries: number;
 }
-export type AccountStatus = 'Active' | 'Suspended' | 'Deleted';
+type AccountStatus = 'Active' | 'Suspended' | 'Deleted';
 /** What operators set about an account. An account of the settings has a profile once it was suspended or has got a root key. */
 export interface AccountProfile {
   /** Absent for an account of the settings, which have its name. */

@@ -54,7 +54,7 @@ export async function countKeys(metadata: Pick<MetadataStore, 'scan'>, account: 
   return keys;
 }
 
-export interface StoredAnswer {
+interface StoredAnswer {
   readonly row: IdempotencyRow;
   readonly account: string;
 }

@@ -11,7 +11,7 @@ import { tasks } from './records/tasks.ts';
 
 export const formatVersion = 1;
 
-export interface Installation {
+interface Installation {
   readonly id: string;
   readonly format: number;
   /** The name of the current master key; absent when the key exists only in the memory of this process. */

@@ -5,7 +5,7 @@
 import type { Siblings } from '../ports/siblings.ts';
 
 /** `bucket`: about a bucket's name; `account`: about the IAM records of an account. */
-export type ChangeTopic = 'bucket' | 'account';
+type ChangeTopic = 'bucket' | 'account';
 type Forget = (about: string) => void;
 
 interface Sharing {

@@ -153,7 +153,7 @@ export type Manifest =
     };
 
 /** The restored copy of an archived version, and its end (ms since the epoch). */
-export interface Restore {
+interface Restore {
   readonly expires: number;
 }
 
@@ -254,7 +254,7 @@ export const objects = table<ObjectRow>()({
 });
 
 /** Immutable segments of large manifests, written before the head that names them. */
-export interface ManifestRow {
+interface ManifestRow {
   readonly id: string;
   readonly segment: number;
   readonly parts: readonly ManifestPart[];

@@ -11,7 +11,7 @@ import {
 } from './admin/operations.ts';
 import { percentDecode } from './wire.ts';
 
-export interface AdminTarget {
+interface AdminTarget {
   readonly params: ReadonlyMap<string, string>;
   /** Below the prefix, such as `clusters/b/drain`. */
   readonly path: string;
@@ -55,7 +55,7 @@ function readPart(part: string, raw: string): string {
   });
 }
 
-export interface AdminMatch {
+interface AdminMatch {
   readonly name: AdminOperationName;
   /** The names in the path, as they were sent. */
   readonly input: Readonly<Record<string, string>>;

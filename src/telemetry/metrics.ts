@@ -13,8 +13,8 @@ export const measurementGroups = { requests, storage, workers, deliveries, engin
 
 export const measurements = { ...requests, ...storage, ...workers, ...deliveries, ...engines };
 
-export type MetricName = keyof typeof measurements;
-export type NameOf<K extends Measurement['kind']> = {
+type MetricName = keyof typeof measurements;
+type NameOf<K extends Measurement['kind']> = {
   [N in MetricName]: (typeof measurements)[N]['kind'] extends K ? N : never;
 }[MetricName];
 

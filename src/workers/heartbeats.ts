@@ -58,7 +58,7 @@ type Written = Omit<HeartbeatRow, 'slot' | 'process' | 'beatAt'>;
 /** What the process writes of itself, where it serves. */
 export type DescribeGateway = () => Omit<GatewayRow, 'slot' | 'beatAt'>;
 
-export interface HeartbeatOptions {
+interface HeartbeatOptions {
   /** Of the leases, whose renewals and heartbeats are then written together. */
   readonly pace?: LeasePace | undefined;
   readonly gateway?: DescribeGateway | undefined;

@@ -35,7 +35,7 @@ import {
   type WorkerServices,
 } from './worker.ts';
 
-export type WorkerContext = Omit<Context, 'bodyMemory' | 'lateWrites'>;
+type WorkerContext = Omit<Context, 'bodyMemory' | 'lateWrites'>;
 
 interface Registered {
   readonly leased: boolean;
@@ -216,7 +216,7 @@ export interface WorkerHost {
 }
 
 /** This process among those of its machine. */
-export interface LocalProcess extends Pick<Shared, 'hasEnded'> {
+interface LocalProcess extends Pick<Shared, 'hasEnded'> {
   readonly identity: string;
   /** Its place among the processes of its node, from 0. */
   readonly place: number;

@@ -13,7 +13,7 @@ import { IdleRest } from './idle-rest.ts';
 import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';
 import { backoffMs, ShardPanic, type Worker } from './worker.ts';
 
-export type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
+type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
 /** What the workers of a process share. */
 export interface Shared extends LeasePace {

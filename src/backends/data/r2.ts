@@ -84,7 +84,7 @@ async function* readBody(body: ReadableStream<Uint8Array>, signal: AbortSignal |
   }
 }
 
-export interface R2Options {
+interface R2Options {
   /** Keys of this gateway begin with it. */
   readonly prefix?: string;
 }

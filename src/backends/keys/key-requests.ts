@@ -2,7 +2,7 @@
 import { type KeyDescription, KeyFailure } from '../../ports/key-provider.ts';
 import { type EgressOptions, guardedAgent } from '../egress.ts';
 
-export interface KeyRequest {
+interface KeyRequest {
   readonly method: 'GET' | 'POST' | 'PUT';
   readonly origin: string;
   readonly path: string;

@@ -9,7 +9,7 @@ import { bareKeyId, canonicalText } from './key-names.ts';
 import { describeKey, type KeyAccountsOptions } from './key-requests.ts';
 import { type NamedKey, nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 
-export interface LocalHsmOptions extends SealingParts, Pick<KeyAccountsOptions, 'accounts' | 'soleAccount'> {
+interface LocalHsmOptions extends SealingParts, Pick<KeyAccountsOptions, 'accounts' | 'soleAccount'> {
   readonly keys: ReadonlyMap<string, Uint8Array>;
   /** Ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;

@@ -17,7 +17,7 @@ export interface RemoteProvider extends KeyProvider {
   describeKnown(keyId: string, age: 'fresh' | 'stale'): KeyDescription | undefined;
 }
 
-export interface SteadyOptions {
+interface SteadyOptions {
   /** The label of its metrics: the value of SVC_KEY_PROVIDER. */
   readonly name: string;
   readonly clock: Clock;

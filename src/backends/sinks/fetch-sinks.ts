@@ -45,7 +45,7 @@ const noBody: AsyncIterable<Uint8Array> = {
   async *[Symbol.asyncIterator]() {},
 };
 
-export interface FetchSinkOptions extends SinkOptions {
+interface FetchSinkOptions extends SinkOptions {
   readonly bindings: Bindings;
 }
 

@@ -9,7 +9,7 @@ import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '
 import { resolveGuarded } from '../egress.ts';
 import type { SinkOptions } from './sink-options.ts';
 
-export interface Tls {
+interface Tls {
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
@@ -37,7 +37,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
-export interface SessionKind {
+interface SessionKind {
   readonly port: number;
   /** Schemes of URLs that ask for TLS. */
   readonly tlsSchemes: readonly string[];

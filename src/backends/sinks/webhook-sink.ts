@@ -13,14 +13,14 @@ const answerMax = 64 * 1024;
  */
 const refusals: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 
-export interface WebhookPost {
+interface WebhookPost {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly signal: AbortSignal;
 }
 
-export interface WebhookAnswer {
+interface WebhookAnswer {
   readonly status: number;
   /** Where a redirect leads to. Redirects are not followed. */
   readonly location: string | undefined;

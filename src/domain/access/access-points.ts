@@ -60,7 +60,7 @@ export async function openAccessPoint(
   return found;
 }
 
-export interface NewAccessPoint {
+interface NewAccessPoint {
   readonly account: string;
   readonly name: string;
   readonly bucket: string;
@@ -189,7 +189,7 @@ async function dropAccessPoint(
 
 const scanStep = 200;
 
-export interface AccessPointPage {
+interface AccessPointPage {
   readonly items: readonly AccessPointRow[];
   /** The name after which the next page begins. Absent on the last page. */
   readonly next?: string;

@@ -17,7 +17,7 @@ const cannedOfObjects = [
   'bucket-owner-full-control',
 ] as const;
 const cannedNames = { bucket: [...cannedOfObjects, 'log-delivery-write'], object: cannedOfObjects } as const;
-export type CannedAcl = (typeof cannedNames)['bucket'][number];
+type CannedAcl = (typeof cannedNames)['bucket'][number];
 
 /** The canned ACL of that name; undefined when this kind of resource has none. */
 export const cannedAcl = (of: AclOf, name: string): CannedAcl | undefined =>

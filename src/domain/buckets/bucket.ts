@@ -29,7 +29,7 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 /** Attempts to enter the bucket in the lists against concurrent changes of its row. */
 const attemptsMax = 8;
 
-export interface NewBucket {
+interface NewBucket {
   readonly name: string;
   readonly owner: string;
   readonly ownerName: string;

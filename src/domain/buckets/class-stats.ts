@@ -24,13 +24,13 @@ import { type SigningKeyRules, SigningKeySample } from './signing-key.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
-export interface ClassTotal {
+interface ClassTotal {
   readonly class: string;
   readonly bytes: number;
   readonly objects: number;
 }
 
-export interface ClassSnapshot {
+interface ClassSnapshot {
   readonly classes: readonly ClassTotal[];
   readonly buckets: number;
   /** Store time (ms). */

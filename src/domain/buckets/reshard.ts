@@ -50,7 +50,7 @@ export async function leftToReshard(
 }
 
 /** The largest count; CreateBucket has the same limit. */
-export const shardsMax = 65_536;
+const shardsMax = 65_536;
 /** How long a result is kept. */
 const retentionMs = 7 * 24 * 60 * 60 * 1000;
 /** Shards that split concurrently; the store has one queue for each. */

@@ -16,9 +16,9 @@ type Ctx = Pick<
 >;
 
 /** `full`: reads and deletions work, further data is refused. */
-export type ComponentStatus = 'ok' | 'full' | 'failed';
+type ComponentStatus = 'ok' | 'full' | 'failed';
 
-export interface ComponentState {
+interface ComponentState {
   /** `metadata`, `data:<cluster>`, `keys` or `settings`. */
   readonly component: string;
   readonly status: ComponentStatus;
@@ -27,7 +27,7 @@ export interface ComponentState {
   readonly checkedAt: number;
 }
 
-export interface ReadinessReport {
+interface ReadinessReport {
   /** `full`: reads and deletions are served. */
   readonly status: ComponentStatus;
   readonly components: readonly ComponentState[];

@@ -107,7 +107,7 @@ export async function writeDocuments(
 export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, string>>): Promise<void> {
   for (const id of Object.values(ids)) await ctx.metadata.apply(documentRemovals(id));
 }
-export interface DocumentChange {
+interface DocumentChange {
   readonly bucket: AuthorizedBucket;
   readonly family: Pick<Family<unknown>, 'name' | 'fencesWriters'>;
   /** The new text; undefined removes the document. */
@@ -158,7 +158,7 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
   }
 }
 
-export interface Revision<T> {
+interface Revision<T> {
   readonly family: Family<T>;
   /** The new value, undefined to remove it; called again when another writer committed first. Refusals are thrown. */
   revise(value: T | undefined): T | undefined;

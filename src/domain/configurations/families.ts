@@ -20,7 +20,7 @@ export interface OwnershipControls {
 /** Unset means ObjectWriter. */
 export const ownershipControls = family<OwnershipControls>('ownership-controls');
 
-export interface PublicAccessBlock {
+interface PublicAccessBlock {
   readonly BlockPublicAcls?: boolean;
   readonly IgnorePublicAcls?: boolean;
   readonly BlockPublicPolicy?: boolean;
@@ -82,14 +82,14 @@ export interface ReplicationRule {
   readonly DeleteReplication?: { readonly Status?: Switch };
 }
 
-export interface Replication {
+interface Replication {
   readonly Role: string;
   /** Exactly one. */
   readonly Rule: readonly ReplicationRule[];
 }
 export const bucketReplication = family<Replication>('replication');
 
-export interface BucketEncryption {
+interface BucketEncryption {
   readonly Rule: readonly {
     readonly ApplyServerSideEncryptionByDefault?: {
       readonly SSEAlgorithm: 'AES256' | 'aws:kms' | 'aws:kms:dsse';
@@ -165,7 +165,7 @@ export interface ObjectLockConfiguration {
 /** Set by the first PutObjectLockConfiguration; a bucket may have Object Lock without it, and never loses it. */
 export const objectLock = family<ObjectLockConfiguration>('object-lock');
 
-export interface RequestPayment {
+interface RequestPayment {
   readonly Payer: 'BucketOwner' | 'Requester';
 }
 /** Unset means BucketOwner. */

@@ -21,7 +21,7 @@ export type Ctx = WriteCtx & Pick<Context, 'sealer' | 'keys'>;
 
 /** The principals of the public service. */
 export const services = { logging: 'logging.s3.amazonaws.com', inventory: 's3.amazonaws.com' } as const;
-export type Service = (typeof services)[keyof typeof services];
+type Service = (typeof services)[keyof typeof services];
 
 /** Asks whether the policy and the ACL of a bucket let a service write a key. */
 export type MayWrite = (question: {
@@ -37,7 +37,7 @@ const keyBytesMax = 1024;
 export const isKeyTooLong = (key: string): boolean =>
   key.length * 3 > keyBytesMax && new TextEncoder().encode(key).length > keyBytesMax;
 
-export interface ServiceWrite {
+interface ServiceWrite {
   readonly service: Service;
   readonly bucket: BucketRow;
   readonly key: string;

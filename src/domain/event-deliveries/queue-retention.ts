@@ -52,7 +52,7 @@ interface Measured extends Counted {
 }
 
 /** What a leader remembers between passes, by its monotonic clock. */
-export interface Looks {
+interface Looks {
   /** By queue: the closed hours, and the latest time at which they were closed. */
   readonly closed: Map<HourlyQueue, ClosedHours & { readonly since: number }>;
   /** By queue and hour: when a stored count was first read, and whether it was checked again since. */

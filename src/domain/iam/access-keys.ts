@@ -154,7 +154,7 @@ export async function openAccessKey(
   return { account: row.account, secretKey: decoder.decode(secret) };
 }
 
-export interface LastUse {
+interface LastUse {
   readonly userName: string;
   readonly use: { readonly at: number; readonly service: string; readonly region: string } | undefined;
 }

@@ -105,7 +105,7 @@ async function putProfile(draft: AccountDraft, profile: AccountProfile): Promise
   );
 }
 
-export interface NewAccount {
+interface NewAccount {
   readonly displayName?: string | undefined;
   readonly email?: string | undefined;
   /** The key pair of its root; drawn where it is absent. */
@@ -166,7 +166,7 @@ async function insertAccount(
   });
 }
 
-export interface AccountChange {
+interface AccountChange {
   readonly displayName?: string | undefined;
   /** '' removes it. */
   readonly email?: string | undefined;

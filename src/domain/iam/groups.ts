@@ -69,7 +69,7 @@ export const deleteGroup = (ctx: Ctx, account: string, name: string): Promise<vo
     await removeEntity(draft, kind, group);
   });
 
-export interface Membership {
+interface Membership {
   readonly group: string;
   readonly user: string;
 }

@@ -20,7 +20,7 @@ const trustMax = 2_048;
 /** The trust policy is stored under the role's id. */
 const trustName = (id: string): string => id;
 
-export interface NewRole extends Pick<RoleRecord, 'name' | 'path' | 'description' | 'sessionSecondsMax'> {
+interface NewRole extends Pick<RoleRecord, 'name' | 'path' | 'description' | 'sessionSecondsMax'> {
   readonly tags: readonly IamTag[];
   readonly boundary: PolicyName | undefined;
   readonly trust: string;

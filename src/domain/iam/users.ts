@@ -20,7 +20,7 @@ import { type PolicyName, policyIn } from './managed-policies.ts';
 
 const kind = 'user';
 
-export interface NewUser {
+interface NewUser {
   readonly name: string;
   readonly path: string;
   readonly tags: readonly IamTag[];

@@ -57,7 +57,7 @@ function onDay(due: DueEntries, position: Position): Position | undefined {
   return next === undefined ? undefined : onDay(due, startOf(due, next));
 }
 
-export interface DuePage {
+interface DuePage {
   readonly rows: readonly AgeRow[];
   /** Where the next page begins; undefined when this was the last one. */
   readonly next: Position | undefined;

@@ -25,7 +25,7 @@ import { isSettled, recall } from './shares.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-export interface NewOwner {
+interface NewOwner {
   readonly bucket: string;
   readonly owner: string;
   readonly ownerName: string;

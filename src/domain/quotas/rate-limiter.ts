@@ -10,7 +10,7 @@ import { type RateLimit, readRateLimits } from '../../metadata/records/limits.ts
 
 type Ctx = Pick<Context, 'clock' | 'metadata' | 'random' | 'siblings' | 'telemetry'>;
 
-export type LimitKind = 'account' | 'bucket' | 'anonymous';
+type LimitKind = 'account' | 'bucket' | 'anonymous';
 export interface Scope {
   readonly kind: LimitKind;
   /** The account's id, the bucket's id, or the source of an anonymous request. */

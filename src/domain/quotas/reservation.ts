@@ -19,7 +19,7 @@ export function assertSize({ quota, name, owner }: BucketRow, bytes: number): vo
     throw exceeded({ ...whose, limit: 'maxBytesPerObject', allowed, requested: bytes });
 }
 
-export const noParts: Freed = { bucket: 0, accounts: new Map() };
+const noParts: Freed = { bucket: 0, accounts: new Map() };
 
 const without = ({ bytes, objects }: Amount, freed: number): Amount => ({ bytes: bytes - freed, objects });
 

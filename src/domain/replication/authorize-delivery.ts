@@ -23,7 +23,7 @@ export interface RoleAsk {
   readonly of?: { readonly bucket: BucketRow; readonly key: string; readonly target?: ObjectRow };
 }
 
-export interface RoleQuestion {
+interface RoleQuestion {
   readonly account: string;
   /** The bucket that the service acts for. */
   readonly bucket: string;

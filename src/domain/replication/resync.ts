@@ -34,7 +34,7 @@ import { coversExisting, isPending, markPending, queueTask } from '../objects/re
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
 /** Which of the bucket's versions a resync queues: those that meet every field that is given. */
-export interface ResyncFilter {
+interface ResyncFilter {
   readonly prefix?: string | undefined;
   /** Times of the last modification, in ms since the epoch: from `since` on, and before `until`. */
   readonly since?: number | undefined;

@@ -24,7 +24,7 @@ import {
 /** A larger content is sent only after the peer has said that it lacks the version. */
 const unaskedMax = 1024 * 1024;
 
-export interface ReplicaShipment extends Shipment {
+interface ReplicaShipment extends Shipment {
   readonly document: ReplicaDocument;
   /** The peer probably has the version: ask before the content is sent. */
   readonly isRepeated: boolean;

@@ -32,7 +32,7 @@ import type {
   WithinUpload,
 } from './saved-scrub.ts';
 
-export type ScrubContext = Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
+type ScrubContext = Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
 
 const pageRows = 100;
 const fromItsBeginning = { read: 0, damagedChunks: 0 };
@@ -47,7 +47,7 @@ export interface ScrubStep {
   readonly unread: ReadonlyMap<string, string>;
 }
 
-export interface StepOptions {
+interface StepOptions {
   readonly budget: ScrubBudget;
   /** Store time. */
   readonly now: number;

@@ -202,7 +202,7 @@ const followedKinds: readonly FollowedKind[] = [
   }),
 ].sort((a, b) => Number(a.stored > b.stored) - Number(a.stored < b.stored));
 
-export type TaskState = 'running' | 'waiting' | 'paused' | 'done' | 'failed';
+type TaskState = 'running' | 'waiting' | 'paused' | 'done' | 'failed';
 
 /** Times are the store's, in ms. */
 export interface FollowedTask {
@@ -229,7 +229,7 @@ export interface FollowedTask {
   readonly lastError?: { readonly at: number; readonly message: string };
 }
 
-export interface TaskFilter {
+interface TaskFilter {
   readonly kind?: TaskKindName | undefined;
   /** `active`: tasks without an end. Default: all. */
   readonly state?: 'active' | 'ended' | undefined;

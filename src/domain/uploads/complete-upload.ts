@@ -50,7 +50,7 @@ import { freeParts, ownedParts, partChanges } from './part-counts.ts';
 import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import { type Ctx, noSuchUpload, openUpload, rememberedMs, type UploadName } from './upload-session.ts';
 
-export interface Completion {
+interface Completion {
   readonly name: UploadName;
   readonly parts: readonly ListedPart[];
   readonly claims: ObjectClaims;

@@ -43,7 +43,7 @@ export function requireUploads({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
   return bytes.uploads;
 }
 
-export interface NewForwardedUpload {
+interface NewForwardedUpload {
   readonly cluster: string;
   readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
   readonly owner: Owner & { readonly uploadId: string };

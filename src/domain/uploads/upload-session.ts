@@ -50,7 +50,7 @@ export type Ctx = Pick<
 /** How long the row of an ended session is kept, so that a retry gets the same answer. */
 export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
 
-export interface NewUpload
+interface NewUpload
   extends Pick<
     UploadSession,
     | 'key'
@@ -168,7 +168,7 @@ export async function abortUpload(ctx: Ctx, name: UploadName, asked: AbortReques
   await abortSession(ctx, found, asked);
 }
 
-export interface AbortRequest {
+interface AbortRequest {
   readonly record?: Recorder | undefined;
   readonly requestId: string;
 }

@@ -10,7 +10,7 @@ import type { Parameter } from '../../protocol/operations/parameters.ts';
 import { boundaryArn, resourceTagFacts } from './descriptions.ts';
 import { type ActionRequest, groupName, roleName, userName, userOrCaller } from './fields.ts';
 
-export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
+const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
 
 /** A holder that does not exist gets the ARN of one at the root path, so that only authorized callers learn whether it exists. */
 export async function holderResource(
@@ -86,7 +86,7 @@ export type HolderWord = keyof typeof kinds;
 
 type KindOf<W extends HolderWord> = (typeof kinds)[W];
 
-export interface HolderRules<W extends HolderWord> {
+interface HolderRules<W extends HolderWord> {
   readonly kind: KindOf<W>;
   /** The parameter that names it. */
   readonly field: `${W}Name`;

@@ -55,7 +55,7 @@ const control = jsonObject({
 const amount = jsonObject({ count, bytes: jsonOptional(count) });
 const rate = jsonObject({ count: jsonNumber, bytes: jsonOptional(jsonNumber) });
 
-export const taskKinds = [
+const taskKinds = [
   'backup',
   'evacuation',
   'force-empty',

@@ -236,7 +236,7 @@ export async function runCommand(args: readonly string[]): Promise<number> {
 
 const optionWidth = 24;
 
-export function help(commands: Readonly<Record<string, { readonly doc: string }>>): string {
+function help(commands: Readonly<Record<string, { readonly doc: string }>>): string {
   const commandRows = Object.entries(commands).map(
     ([name, { doc }]) => `  ${name.padEnd(optionWidth)} ${doc}`,
   );
@@ -269,7 +269,7 @@ const toRow = (found: Found) => {
 const formatValue = (text: string | null): string =>
   text === null ? '(unset)' : text === '' ? '(empty)' : text;
 
-export function showConfig(found: readonly Found[], asJson: boolean): string {
+function showConfig(found: readonly Found[], asJson: boolean): string {
   const rows = found.map(toRow);
   if (asJson) return `${JSON.stringify(rows, undefined, 2)}\n`;
   const cells = [

@@ -223,7 +223,7 @@ function untilStopSignal(): Promise<void> {
 
 // The text for the operator once the gateway serves: its address, the key, and a command to paste.
 
-export interface Banner {
+interface Banner {
   readonly version: string;
   readonly url: string;
   readonly config: Pick<
@@ -241,7 +241,7 @@ export interface Banner {
   };
 }
 
-export function banner({ version, url, config, processes, root }: Banner): string {
+function banner({ version, url, config, processes, root }: Banner): string {
   const keys = root?.shows === true ? root.credential : undefined;
   const rows: (readonly [string, string])[] = [
     ['endpoint', url],

@@ -11,7 +11,7 @@ import { openLiveLines } from './watch.ts';
 /** How often a line is drawn. */
 const everyMs = 1_000;
 
-export interface WatchedWork {
+interface WatchedWork {
   /** What the line begins with, such as `backup`. */
   readonly kind: string;
   /** What `count` counts, such as `files`. */
@@ -20,7 +20,7 @@ export interface WatchedWork {
   readonly paced: keyof TaskAmount;
 }
 
-export interface Displayed {
+interface Displayed {
   readonly done: TaskAmount;
   /** Absent: not known. */
   readonly left?: TaskAmount | undefined;

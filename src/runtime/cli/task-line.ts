@@ -6,10 +6,7 @@ import type { AdminReply } from '../../protocol/admin/operations.ts';
 export type Task = AdminReply<'ListTasks'>['tasks'][number];
 type Amount = Task['done'];
 /** What a line shows, also of the work of a command that is not a task of the installation. */
-export type DisplayedTask = Omit<
-  Task,
-  'kind' | 'name' | 'worker' | 'startedAt' | 'updatedAt' | 'finishedAt'
-> & {
+type DisplayedTask = Omit<Task, 'kind' | 'name' | 'worker' | 'startedAt' | 'updatedAt' | 'finishedAt'> & {
   readonly kind: string;
 };
 

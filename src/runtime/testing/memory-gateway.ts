@@ -40,14 +40,14 @@ export interface MemoryGateway {
   close(): Promise<void>;
 }
 
-export interface Answer {
+interface Answer {
   readonly reply: Reply;
   /** `Unknown` where the request was refused before it was selected. */
   readonly operation: string;
   readonly code: string | undefined;
 }
 
-export interface MemoryGatewayOptions {
+interface MemoryGatewayOptions {
   readonly onEvent: (event: ObservedEvent) => void;
   /** Gets the log; dropped where it is absent. */
   readonly log?: Telemetry['log'] | undefined;

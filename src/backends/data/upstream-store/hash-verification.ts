@@ -9,7 +9,7 @@ import type { Hasher } from '../../../ports/cryptography.ts';
 import { encryptionIn, etagIn, isMd5, UpstreamError } from './answers.ts';
 import type { UpstreamClient } from './client.ts';
 
-export interface HashVerificationOptions {
+interface HashVerificationOptions {
   readonly client: UpstreamClient;
   readonly prefix: string;
   readonly hasher: Hasher;

@@ -53,7 +53,7 @@ import {
   writeExtent,
 } from './write.ts';
 
-export interface UpstreamStoreOptions {
+interface UpstreamStoreOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly hasher: Hasher;
@@ -157,7 +157,7 @@ async function checkHealth({ id: cluster, bucket: pool, client }: Connection): P
 /** Back-references are read one by one, several concurrently. */
 const headsMax = 16;
 
-export async function* findExtents(connection: Connection, prefix: string): AsyncGenerator<FoundExtent> {
+async function* findExtents(connection: Connection, prefix: string): AsyncGenerator<FoundExtent> {
   const under = `${connection.prefix}${prefix}`;
   for await (const page of listObjects(connection, under)) {
     for (let from = 0; from < page.length; from += headsMax) {
@@ -206,7 +206,7 @@ async function* listObjects(connection: Connection, prefix: string): AsyncGenera
   } while (token !== undefined);
 }
 
-export async function* listUploads(connection: Connection, prefix: string): AsyncGenerator<UpstreamUpload> {
+async function* listUploads(connection: Connection, prefix: string): AsyncGenerator<UpstreamUpload> {
   let after: readonly [string, string][] | undefined = [];
   while (after !== undefined) {
     const query: readonly [string, string][] = [['uploads', ''], ['prefix', prefix], ...after];
@@ -231,7 +231,7 @@ export async function* listUploads(connection: Connection, prefix: string): Asyn
 /** Single deletions, because not every S3 service deletes several objects in one request. */
 const parallelMax = 16;
 
-export async function removeExtents(connection: Connection, extents: readonly Extent[]): Promise<void> {
+async function removeExtents(connection: Connection, extents: readonly Extent[]): Promise<void> {
   for (let from = 0; from < extents.length; from += parallelMax) {
     const removals = extents.slice(from, from + parallelMax).map((each) => removeExtent(connection, each));
     for (const { status, ...outcome } of await Promise.allSettled(removals))
@@ -253,9 +253,7 @@ async function removeExtent(connection: Connection, { id, size, foreign: unmanag
 
 // Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object.
 
-export const forwardedUploads = (
-  connectionTo: (cluster: string, cause?: Cause) => Connection,
-): UploadBytes => ({
+const forwardedUploads = (connectionTo: (cluster: string, cause?: Cause) => Connection): UploadBytes => ({
   async begin({ cluster, id, owner, cause }) {
     const connection = connectionTo(cluster, cause);
     const key = toKey(connection.prefix, id);

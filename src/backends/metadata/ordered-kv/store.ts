@@ -56,7 +56,7 @@ export interface OrderedKvOptions {
   readonly storeClock?: () => Promise<number>;
 }
 
-export interface OrderedKvStore extends MetadataStore {
+interface OrderedKvStore extends MetadataStore {
   /** Renews intents, removes expired rows and old versions; a timer calls it three times within each intent's life. */
   maintain(): Promise<void>;
 }

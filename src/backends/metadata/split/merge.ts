@@ -16,7 +16,7 @@ export interface Slice<Row> {
   readonly hasMore: boolean;
 }
 
-export interface Merged<Row> {
+interface Merged<Row> {
   readonly shards: readonly number[];
   /** Shards from this number on get their rows from those so many before them. */
   readonly splitAt?: number | undefined;

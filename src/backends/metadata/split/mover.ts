@@ -36,7 +36,7 @@ const commitBytes = commitLimits.bytes / 2;
 const settlingLeases = 2;
 const rememberedMax = 1_000;
 
-export interface MoverPorts<Row extends MovingRow> {
+interface MoverPorts<Row extends MovingRow> {
   readonly shards: Shards<Row>;
   readonly clock: Clock;
   readonly leaseMs: number;

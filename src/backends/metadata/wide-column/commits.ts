@@ -36,7 +36,7 @@ const noTtl = 0;
 
 type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
 
-export interface CommitPorts {
+interface CommitPorts {
   readonly session: Session;
   readonly tables: Tables;
   readonly intents: Intents;

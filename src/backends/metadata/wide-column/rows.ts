@@ -4,7 +4,7 @@ import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, type TableOrder } from '../key-order.ts';
 
-export const outcomeMark = 0;
+const outcomeMark = 0;
 export const rowMark = 1;
 export const noteMark = 2;
 

@@ -16,7 +16,7 @@ export interface RowInShard extends MovingRow {
 const marks: Readonly<Record<NoteName, number>> = { layout: 0, progress: 1, arrivals: 2 };
 export const noteKey = (name: NoteName): Buffer => Buffer.of(noteMark, marks[name]);
 
-export interface ShardPorts {
+interface ShardPorts {
   readonly session: Session;
   readonly tables: Tables;
   readonly random: Random;

@@ -56,7 +56,7 @@ import {
 import { type RowInShard, WideColumnShards } from './shards.ts';
 import { Tables } from './statements.ts';
 
-export interface WideColumnOptions extends SessionOptions {
+interface WideColumnOptions extends SessionOptions {
   /** The replication of a new keyspace, in CQL. */
   readonly replication: string;
   /** Among which replicas commits are decided. Default `auto`. */
