@@ -6,6 +6,7 @@ import { METHODS, STATUS_CODES } from 'node:http';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Plugin, rolldown } from 'rolldown';
+import { inAscii } from './in-ascii.ts';
 
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
 
@@ -37,17 +38,6 @@ const withoutOperators: Readonly<Record<string, string>> = {
     export const openAreas = () => async () => { throw new Error('a server for tests has no areas'); };`,
   'handlers/admin/router.js': 'export const adminApi = undefined;',
 };
-
-/** V8 stores a source in two bytes for each character where one of them is beyond Latin-1, as a few are in messages: that would be a megabyte. */
-const inAscii: Plugin = {
-  name: 'in-ascii',
-  // After the minifier, which writes the characters themselves.
-  generateBundle(_, files) {
-    for (const file of Object.values(files))
-      if (file.type === 'chunk') file.code = file.code.replace(/[^\0-\x7f]/g, escapeCodeUnit);
-  },
-};
-const escapeCodeUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 const replacements = { ...withoutOperators, ...lighter };
 const replaced: Plugin = {

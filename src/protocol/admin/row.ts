@@ -88,7 +88,7 @@ export const pagingBy = (entries: number) => ({
     jsonInteger({
       min: 1,
       max: 1_000,
-      doc: `Entries of a page; ${entries.toLocaleString('en-US')} unless given.`,
+      doc: `Entries of a page; ${entries === 1_000 ? '1,000' : entries} unless given.`,
     }),
   ),
   after: jsonOptional(jsonText({ max: 4096, doc: 'The `next` of the page before.' })),

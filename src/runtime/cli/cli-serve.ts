@@ -1,51 +1,31 @@
 /** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
 import cluster from 'node:cluster';
-import { hostname } from 'node:os';
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hasEnded, processIdentity } from '../../backends/process-identity.ts';
-import { lastMinute, RequestHistory } from '../../base/recent-entries.ts';
 import type { Config } from '../../config.ts';
-import type { Context } from '../../context.ts';
-import { createGateway } from '../../gateway.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import { systemRandom } from '../../ports/random.ts';
-import { noSiblings } from '../../ports/siblings.ts';
 import { createLog } from '../../telemetry/log.ts';
-import { ClientLoad } from '../../workers/client-load.ts';
-import type { DescribeGateway } from '../../workers/heartbeats.ts';
-import { startWorkers, type WorkerHost } from '../../workers/registry.ts';
-import { compose, leftOutClusters } from '../compose/compose.ts';
-import { type Configuration, formatEndpoint } from '../compose/configuration.ts';
-import { assertExpected, assertStillThere } from '../expected-installation.ts';
-import { serve } from '../node.ts';
+import { type Configuration, formatEndpoint, leftOutClusters } from '../compose/configuration.ts';
+import { assertStillThere } from '../expected-installation.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
-import { nodeDiagnostics, processName } from '../processes/node-diagnostics.ts';
-import { joinSiblings } from '../processes/node-siblings.ts';
-import {
-  followLogLevel,
-  nodeTelemetry,
-  nodeTracing,
-  openLogLevel,
-  runtimeName,
-} from '../processes/node-telemetry.ts';
+import { followLogLevel, openLogLevel } from '../processes/node-log-level.ts';
 import {
   endWithPrimary,
-  onStopSignals,
   processCount,
-  processPlace,
   reportReady,
   reportRefused,
   superviseProcesses,
 } from '../processes/node-workers.ts';
-import { endAtOnce } from '../processes/process-exit.ts';
+import type { serveInProcess } from '../processes/serving-process.ts';
 import {
   mintRootCredential,
   rootCredentialFile,
   storedRootCredential,
   takeUnshown,
 } from '../root-credentials.ts';
-import { asRefusal, StartRefusal } from '../start-refusal.ts';
+import { StartRefusal } from '../start-refusal.ts';
 import { packageVersion } from './version.ts';
 
 /** Resolves with the exit code when the gateway has stopped. */
@@ -93,6 +73,10 @@ export async function serveUntilStopped(
   });
 }
 
+/** Loaded late, because the primary of several processes never serves: it starts them sooner, and takes less memory. */
+const serveHere: typeof serveInProcess = async (...args) =>
+  (await import('../processes/serving-process.ts')).serveInProcess(...args);
+
 /** The primary prints a failure of the start, once for all processes. */
 async function tellingPrimary(serving: Promise<number>): Promise<number> {
   try {
@@ -114,111 +98,6 @@ async function findRoot({
   if (config.SVC_DATA_DIR === undefined) return { credential: mintRootCredential(random) };
   const credential = await storedRootCredential(config.SVC_DATA_DIR, random);
   return { credential, file: rootCredentialFile(config.SVC_DATA_DIR) };
-}
-
-interface HereOptions {
-  readonly warnings: readonly string[];
-  readonly isInit: boolean;
-  readonly onReady: (url: string, installation: string | undefined) => void;
-}
-
-/** Serves in this process until a signal stops it. */
-async function serveHere(
-  { config, credentials }: Configuration,
-  { warnings, isInit, onReady }: HereOptions,
-): Promise<number> {
-  const logLevel = openLogLevel(config.SVC_LOG_LEVEL);
-  const telemetry = nodeTelemetry({ ...config, SVC_LOG_LEVEL: logLevel.get() });
-  for (const warning of warnings) telemetry.log('WARN', warning);
-  // A stray rejection belongs to one request; an uncaught exception may have left anything half done.
-  process.on('unhandledRejection', (cause) =>
-    telemetry.log('ERROR', 'a promise was rejected without a handler', { cause }),
-  );
-  process.on('uncaughtException', (cause) => {
-    telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
-    endAtOnce();
-  });
-  const siblings = cluster.isWorker
-    ? await joinSiblings((cause) =>
-        telemetry.log('ERROR', 'an announcement of another process was not processed', { cause }),
-      )
-    : noSiblings;
-  logLevel.share(siblings);
-  const tracing = await nodeTracing(config, telemetry);
-  const installationMode = isInit ? 'init' : 'start';
-  const { context, installation, close } = await compose(config, {
-    credentials,
-    telemetry,
-    siblings,
-    logLevel,
-    tracer: tracing.tracer,
-    diagnostics: nodeDiagnostics(),
-    installation: installationMode,
-    version: packageVersion(),
-  }).catch((error: unknown) => {
-    throw asRefusal(error, config);
-  });
-  assertExpected(installation);
-  // The boot step of the clusters; a store that does not answer yet gets it with the first write.
-  await context.clusterStates
-    .view()
-    .catch((cause: unknown) =>
-      telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
-    );
-  const clientLoad = new ClientLoad(context.clock);
-  const request: typeof telemetry.request = (observed) => {
-    clientLoad.answered();
-    telemetry.request(observed);
-  };
-  const gateway = createGateway({ ...context, telemetry: { ...telemetry, request } });
-  const serving = await serve({ gateway, config, telemetry }).catch(async (error: unknown) => {
-    await close();
-    throw asRefusal(error, config);
-  });
-  const stopping = new AbortController();
-  const host = hostOf(context, config, { address: serving.url, clientLoad });
-  const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
-  // The process may be stopped as soon as it has printed that it serves.
-  const stopped = untilStopSignal();
-  onReady(serving.url, installation);
-  telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
-  await stopped;
-  telemetry.log('INFO', 'stopping', { pid: process.pid });
-  stopping.abort();
-  await Promise.all([serving.close(), workers.stop()]);
-  await close();
-  await tracing.close();
-  if (context.keys?.isStuck?.() === true) {
-    telemetry.log('WARN', 'a call of the key provider never returned, so this process kills itself');
-    endAtOnce();
-  }
-  return 0;
-}
-
-/** What the workers know of this process. */
-function hostOf(
-  context: Context,
-  config: Config,
-  { address, clientLoad }: { readonly address: string; readonly clientLoad: ClientLoad },
-): WorkerHost {
-  const gateway = describeGateway(context, { address, processes: processCount(config) });
-  return { process: processName(), gateway, clientLoad, ...localProcess(context, config) };
-}
-
-/** Where the metadata are on this machine, processes see which others have ended. */
-function localProcess({ metadata }: Pick<Context, 'metadata'>, config: Config): Pick<WorkerHost, 'local'> {
-  const identity = metadata.isDistant ? undefined : processIdentity();
-  if (identity === undefined) return {};
-  return { local: { identity, hasEnded, place: processPlace(), places: processCount(config) } };
-}
-
-/** Resolves on a signal to stop. The primary forwards it, because only a terminal signals every process. */
-function untilStopSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    onStopSignals(resolve, () => {
-      if (!cluster.isWorker) endAtOnce();
-    });
-  });
 }
 
 // The text for the operator once the gateway serves: its address, the key, and a command to paste.
@@ -265,7 +144,7 @@ function banner({ version, url, config, processes, root }: Banner): string {
   if (keys !== undefined) {
     rows.push(['configure', configureLine(url, keys)], ['then', 'aws --profile sluice s3 mb s3://photos']);
     rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
-    rows.push(['docs', docsDirectory]);
+    rows.push(['docs', findDocs()]);
   }
   const lines = rows.map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
   return [`sluice ${version}`, ...lines, ''].join('\n');
@@ -277,8 +156,11 @@ const configureLine = (url: string, { accessKey, secretKey }: Credential): strin
     .map((setting) => `aws configure --profile sluice set ${setting}`)
     .join(' && ');
 
-/** Beside `src` and `dist`, in the repository and in the package. */
-const docsDirectory = fileURLToPath(new URL('../../../docs/', import.meta.url));
+/** Beside `src` and `dist`, in the repository and in the package; modules of a bundle are one level higher. */
+function findDocs(): string {
+  const folders = ['../../../docs/', '../../docs/'].map((up) => fileURLToPath(new URL(up, import.meta.url)));
+  return folders.find((folder) => existsSync(folder)) ?? '';
+}
 
 /** Quoted where it is to be filled in: a shell would take `<` for a redirection. */
 function formatEnvironment(root: Banner['root']): string {
@@ -304,28 +186,4 @@ function describeData(config: Banner['config']): string {
   return config.SVC_DATA_DIR === undefined
     ? `not kept (${backends})`
     : `${resolve(config.SVC_DATA_DIR)} (${backends})`;
-}
-
-/** What a process that serves writes of itself, for `sluice admin status`. */
-function describeGateway(
-  { caches, clock }: Pick<Context, 'caches' | 'clock'>,
-  { address, processes }: { readonly address: string; readonly processes: number },
-): DescribeGateway {
-  const startedAt = clock.now();
-  const begun = clock.elapsed();
-  const about = {
-    node: `${hostname()} ${address}`,
-    place: processPlace(),
-    process: processName(),
-    address,
-    version: packageVersion(),
-    runtime: runtimeName(),
-    processes,
-    startedAt,
-  };
-  return () => ({
-    ...about,
-    uptimeMs: Math.round(clock.elapsed() - begun),
-    requests: lastMinute(caches.of(RequestHistory), clock.now()),
-  });
 }

@@ -2,8 +2,6 @@
  * Makes ports from settings: the only place that knows which backend a setting's value names. Backends are loaded when the settings name
  * them, so that a runtime without a disk never loads lmdb.
  */
-import { readdir } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
 import { activeMs, openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
@@ -84,14 +82,26 @@ async function openSealer(
   return { sealer: masterSealer({ keys, ...crypto, random }), keyNames };
 }
 
-/** Loaded here, so that other runtimes bundle no HTTP client. */
-async function openPeers({
+/** Opened with its first request: most gateways have no peer, and the HTTP client is a sixth of the modules of a start. */
+function openPeers({
   config,
   ...ports
-}: Pick<Parts, 'config' | 'clock'> & { readonly hasher: Hasher }): Promise<PeerRequests> {
-  const { peerRequests } = await import('../../backends/peer-requests.ts');
-  const allowed = (address: string): boolean => mayReach(address, config.SVC_EGRESS_ALLOW);
-  return peerRequests({ ...ports, mayReach: allowed, timeoutMs: config.SVC_REPLICATION_TIMEOUT });
+}: Pick<Parts, 'config' | 'clock'> & { readonly hasher: Hasher }): PeerRequests {
+  let opened: Promise<PeerRequests> | undefined;
+  const open = async (): Promise<PeerRequests> => {
+    const { peerRequests } = await import('../../backends/peer-requests.ts');
+    const allowed = (address: string): boolean => mayReach(address, config.SVC_EGRESS_ALLOW);
+    return peerRequests({ ...ports, mayReach: allowed, timeoutMs: config.SVC_REPLICATION_TIMEOUT });
+  };
+  const peers = (): Promise<PeerRequests> => {
+    opened ??= open();
+    return opened;
+  };
+  return {
+    ask: async (...request) => (await peers()).ask(...request),
+    send: async (...request) => (await peers()).send(...request),
+    close: async () => (await opened)?.close(),
+  };
 }
 
 /** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
@@ -219,7 +229,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clock,
     timeoutMs: config.SVC_NOTIFY_TIMEOUT,
   });
-  const peers = await openPeers({ config, hasher, clock });
+  const peers = openPeers({ config, hasher, clock });
   const bodyMemory = bodyBudget(config.SVC_MEMORY_MAX / 8);
   telemetry.onRead(() => telemetry.bodyMemory(bodyMemory));
   telemetry.onRead(measureClusters({ bytes, clock, telemetry }));
@@ -252,47 +262,4 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     await Promise.all([sinks, peers, keys, metadata, stored, disks].map((each) => each?.close?.()));
   };
   return { context, installation, close };
-}
-
-// Finds chunks of clusters that the settings leave out: reads of their objects fail, which looks like data loss.
-
-type ClusterConfig = Pick<Config, 'SVC_DATA_DIR' | 'SVC_DATA_BACKEND' | 'SVC_POOL_CLUSTERS'>;
-
-/** A warning for each cluster directory that holds anything and is not used. */
-export async function leftOutClusters(config: ClusterConfig): Promise<readonly string[]> {
-  const { SVC_DATA_DIR, SVC_DATA_BACKEND, SVC_POOL_CLUSTERS: clusters } = config;
-  if (SVC_DATA_DIR === undefined || SVC_DATA_BACKEND !== 'file') return [];
-  const chunks = resolve(SVC_DATA_DIR, 'chunks');
-  const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
-  const setting = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
-  const warnings: string[] = [];
-  for (const entry of await listEntries(chunks)) {
-    const path = join(chunks, entry.name);
-    if (used.has(path) || !entry.isDirectory() || !(await holdsChunks(path))) continue;
-    const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
-    warnings.push(
-      elsewhere === undefined
-        ? `${setting} leaves out cluster "${entry.name}", whose chunks lie in ${path}`
-        : `${setting} keeps cluster "${entry.name}" in ${resolve(elsewhere)}, but chunks of it lie in ${path}`,
-    );
-  }
-  return warnings;
-}
-
-/** A cluster that cannot be inspected does not prevent the start: this only warns. */
-const listEntries = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
-
-/** Chunks are in directories; a store also has its identity and its reserve beside them. */
-async function holdsChunks(path: string): Promise<boolean> {
-  for (const entry of await listEntries(path))
-    if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
-  return false;
-}
-
-/** A store creates its directories at the start, and files with the first chunk. */
-async function holdsFile(path: string): Promise<boolean> {
-  for (const entry of await listEntries(path)) {
-    if (!entry.isDirectory() || (await holdsFile(join(path, entry.name)))) return true;
-  }
-  return false;
 }

@@ -1,5 +1,6 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
-import { access, constants, mkdir } from 'node:fs/promises';
+import { access, constants, mkdir, readdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import type { HsmKeys } from '../../config/keys.ts';
 import type { ListenAddress } from '../../config/network.ts';
 import { type Found, readConfig } from '../../config/read-config.ts';
@@ -124,4 +125,47 @@ export function formatEndpoint({ host, port }: ListenAddress, secure: boolean): 
   if (host === '0.0.0.0' || host === '::')
     return `${scheme}://${host === '::' ? '[::1]' : '127.0.0.1'}:${port}`;
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+// Finds chunks of clusters that the settings leave out: reads of their objects fail, which looks like data loss.
+
+type ClusterConfig = Pick<Config, 'SVC_DATA_DIR' | 'SVC_DATA_BACKEND' | 'SVC_POOL_CLUSTERS'>;
+
+/** A warning for each cluster directory that holds anything and is not used. */
+export async function leftOutClusters(config: ClusterConfig): Promise<readonly string[]> {
+  const { SVC_DATA_DIR, SVC_DATA_BACKEND, SVC_POOL_CLUSTERS: clusters } = config;
+  if (SVC_DATA_DIR === undefined || SVC_DATA_BACKEND !== 'file') return [];
+  const chunks = resolve(SVC_DATA_DIR, 'chunks');
+  const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
+  const setting = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
+  const warnings: string[] = [];
+  for (const entry of await listEntries(chunks)) {
+    const path = join(chunks, entry.name);
+    if (used.has(path) || !entry.isDirectory() || !(await holdsChunks(path))) continue;
+    const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
+    warnings.push(
+      elsewhere === undefined
+        ? `${setting} leaves out cluster "${entry.name}", whose chunks lie in ${path}`
+        : `${setting} keeps cluster "${entry.name}" in ${resolve(elsewhere)}, but chunks of it lie in ${path}`,
+    );
+  }
+  return warnings;
+}
+
+/** A cluster that cannot be inspected does not prevent the start: this only warns. */
+const listEntries = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
+
+/** Chunks are in directories; a store also has its identity and its reserve beside them. */
+async function holdsChunks(path: string): Promise<boolean> {
+  for (const entry of await listEntries(path))
+    if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
+  return false;
+}
+
+/** A store creates its directories at the start, and files with the first chunk. */
+async function holdsFile(path: string): Promise<boolean> {
+  for (const entry of await listEntries(path)) {
+    if (!entry.isDirectory() || (await holdsFile(join(path, entry.name)))) return true;
+  }
+  return false;
 }

@@ -3,7 +3,7 @@
  * others' through the primary. A process that does not answer in time counts with what it told last, and an ended one with its counters.
  */
 import cluster from 'node:cluster';
-import { type ProcessMetrics, sumMetrics } from '../../telemetry/prom-metrics.ts';
+import type { ProcessMetrics } from '../../telemetry/prom-metrics.ts';
 
 const gatherTimeoutMs = 3_000;
 /** Shorter, so that the asking process still gets what there is. */
@@ -137,6 +137,8 @@ class EndedCounters {
   }
 
   async #sum(): Promise<void> {
+    // Loaded here, because a primary needs it only when a process has ended.
+    const { sumMetrics } = await import('../../telemetry/prom-metrics.ts');
     while (this.#parts.length > 1) {
       const count = this.#parts.length;
       const sum = await sumMetrics(this.#parts.slice(0, count));

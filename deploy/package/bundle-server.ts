@@ -1,0 +1,89 @@
+/**
+ * Joins the modules of the `sluice` command into a few files, `dist/server`: a process that serves loads them in a third of the time and of the
+ * memory that 800 modules take. `src/runtime/cli.ts` runs them where they are of the same sources. Run by `npm ci` and by `npm run build`.
+ */
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type OutputChunk, type Plugin, rolldown } from 'rolldown';
+import { inAscii } from './in-ascii.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const target = join(root, 'dist/server');
+
+/** Packages that have native code, that most gateways never load, or of which a native package loads the same copy. */
+const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const external = ['lmdb', 'msgpackr', '@node-rs/crc32', 'undici', ...Object.keys(peerDependencies)];
+
+/**
+ * What each start needs is in two files: the first is all that the primary of several processes loads. The other commands and the backends that
+ * settings name are files of their own.
+ */
+const groups = [
+  { name: 'command', priority: 2, test: /src\/runtime\/cli\/(cli-commands|cli-serve)\.ts$/ },
+  {
+    name: 'serving',
+    priority: 1,
+    test: new RegExp(
+      `src/(${[
+        'runtime/processes/serving-process',
+        'runtime/(installation|secret-file)',
+        'backends/metadata/embedded/store',
+        'backends/data/file/file-chunks',
+        'backends/(disk-space|crypto/node)',
+      ].join('|')})\\.ts$`,
+    ),
+  },
+];
+
+let sources: readonly string[] = [];
+const noted: Plugin = {
+  name: 'noted',
+  buildEnd() {
+    sources = [...this.getModuleIds()].filter((id) => existsSync(id)).toSorted();
+  },
+};
+
+rmSync(target, { recursive: true, force: true });
+const bundle = await rolldown({
+  input: join(root, 'src/runtime/cli/cli-commands.ts'),
+  cwd: root,
+  platform: 'node',
+  external: external.map((name) => new RegExp(`^${name}(/|$)`)),
+  // Two dynamic imports are of modules that this bundle has anyway.
+  checks: { ineffectiveDynamicImport: false },
+  plugins: [noted, inAscii],
+});
+const { output } = await bundle.write({
+  dir: target,
+  format: 'esm',
+  entryFileNames: 'cli.js',
+  chunkFileNames: '[name].js',
+  codeSplitting: { groups },
+  comments: false,
+  // The names stay, for stack traces.
+  minify: { compress: true, mangle: false, codegen: true },
+});
+await bundle.close();
+
+// The licences of the packages whose code is in the bundle.
+const chunks = output.filter((each): each is OutputChunk => each.type === 'chunk');
+const packages = new Set(
+  chunks
+    .flatMap(({ moduleIds }) => moduleIds)
+    .map((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0])
+    .filter((folder) => folder !== undefined),
+);
+const licences = [...packages].toSorted().flatMap((folder) => {
+  const name = relative(join(root, 'node_modules'), folder);
+  const file = readdirSync(folder).find((each) => /^licen[cs]e/i.test(each));
+  return [name, '', file === undefined ? '' : readFileSync(join(folder, file), 'utf8'), ''];
+});
+writeFileSync(join(target, 'LICENSES'), licences.join('\n'));
+
+// What the bundle was made of: each file with its size and the time of its last change. Written last, so that half a bundle is not taken for one.
+const stamps = sources.map((path) => {
+  const { size, mtimeMs } = statSync(path);
+  return [relative(root, path), size, mtimeMs];
+});
+writeFileSync(join(target, 'sources.json'), JSON.stringify(stamps));
