@@ -1,6 +1,6 @@
 /** The caller as policies see it. */
 import { memoizeEach } from '../base/bounded-cache.ts';
-import { signingKeyIdentity } from '../domain/buckets/signing-key.ts';
+import { signingKeyIdentity } from '../domain/common/buckets.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Caller } from '../ports/credentials.ts';
 import { bucketKeyArn, isEntityName, rootArn, userArn } from '../protocol/arns.ts';

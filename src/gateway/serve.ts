@@ -4,7 +4,7 @@ import { fail, Refusal } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
 import type { Reached } from '../domain/access/access-points.ts';
-import { signingKeyIdentity } from '../domain/buckets/signing-key.ts';
+import { signingKeyIdentity } from '../domain/common/buckets.ts';
 import { bucketWebsite } from '../domain/configurations/families.ts';
 import { needsBucket } from '../handlers/handler.ts';
 import { handlers } from '../handlers/table.ts';

@@ -10,7 +10,7 @@ import type { Context } from '../../context.ts';
 import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
 import type { KeyContext } from '../../ports/key-provider.ts';
 import type { SigningKeyAges } from '../../ports/telemetry.ts';
-import { changeBucket, changeRow, openBucket } from '../common/buckets.ts';
+import { changeBucket, changeRow, openBucket, signingKeyIdentity } from '../common/buckets.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { ask, askToUnwrap, TimedFlights } from '../content/named-keys.ts';
 import { keyIdOrDefault, withKeyId } from '../content/requested-encryption.ts';
@@ -26,13 +26,6 @@ class Secrets extends TimedFlights<string> {
   constructor() {
     super({ name: 'bucket-signing-keys', entriesMax: secretsMax });
   }
-}
-
-/** The same for a key before and after it was wrapped again, and different for each rotation. */
-export function signingKeyIdentity(key: SigningKey): string;
-export function signingKeyIdentity(key: SigningKey | undefined): string | undefined;
-export function signingKeyIdentity(key: SigningKey | undefined): string | undefined {
-  return key?.id ?? key?.wrapped;
 }
 
 /** Binds the wrapped key to its bucket: another bucket's row cannot use it. */

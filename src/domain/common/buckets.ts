@@ -5,7 +5,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
-import type { BucketRow } from '../../metadata/tables.ts';
+import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
 import type { SideChange, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded, type State } from './recorder.ts';
 import { retryInTurn } from './retry-in-turn.ts';
@@ -157,4 +157,11 @@ export async function changeBucket(
   const changed = await changeRow(ctx, bucket, { record, plan: (row) => ({ row: change(row) }) });
   if (changed === undefined) throw new Error('a change of a bucket that always changes it did not');
   return changed.row;
+}
+
+/** Names the signing key of a bucket: the same for a key before and after it was wrapped again, and different for each rotation. */
+export function signingKeyIdentity(key: SigningKey): string;
+export function signingKeyIdentity(key: SigningKey | undefined): string | undefined;
+export function signingKeyIdentity(key: SigningKey | undefined): string | undefined {
+  return key?.id ?? key?.wrapped;
 }
