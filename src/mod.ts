@@ -7,8 +7,8 @@ export { bunHandler, denoHandler, type HonoContext, honoHandler, workerHandler }
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher, portableHasher } from './backends/crypto/portable.ts';
 export { chunked } from './backends/data/chunked/chunked.ts';
-export { bodyBudget } from './backends/data/chunked/write-budget.ts';
 export { memoryChunks } from './backends/data/memory.ts';
+export { bodyBudget } from './backends/data/write-budget.ts';
 export { masterSealer } from './backends/keys/sealing.ts';
 export { lateWrites } from './backends/metadata/late-writes.ts';
 export { memoryStore } from './backends/metadata/memory-store.ts';

@@ -2,8 +2,8 @@
 import { openCredentials } from './auth/session/credentials.ts';
 import { portableCipher, portableHasher } from './backends/crypto/portable.ts';
 import { chunked } from './backends/data/chunked/chunked.ts';
-import { bodyBudget } from './backends/data/chunked/write-budget.ts';
 import { memoryChunks } from './backends/data/memory.ts';
+import { bodyBudget } from './backends/data/write-budget.ts';
 import { masterSealer } from './backends/keys/sealing.ts';
 import { lateWrites } from './backends/metadata/late-writes.ts';
 import { memoryStore } from './backends/metadata/memory-store.ts';

@@ -396,7 +396,7 @@ export class DiskSpaces implements StorageSpace {
   }
 
   warning(): string | undefined {
-    // It is asked before each write: disks without a reserve have no complaint, and are not measured.
+    // It is asked before each write: disks without a reserve have no problem to report, and are not measured.
     let ofData: string | undefined;
     let hasSpace = false;
     for (const space of this.#disks) {

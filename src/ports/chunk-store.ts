@@ -144,7 +144,7 @@ export interface DiskState {
 export interface StorageSpace {
   /** Every component whose disk this process can measure; none for stores on other machines. */
   states(): readonly DiskState[];
-  /** The reason why nothing more can be stored, when metadata or every data cluster has a complaint. */
+  /** The reason why nothing more can be stored, when metadata or every data cluster has a problem. */
   warning(): string | undefined;
 }
 

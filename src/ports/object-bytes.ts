@@ -111,7 +111,7 @@ export interface ClusterStatus {
   /** `ok`, or the cluster's own word, such as `HEALTH_OK` or `HEALTH_WARN`. */
   readonly status: string;
   /** The cluster's health warnings, without muted ones; in no defined order. */
-  readonly complaints: readonly string[];
+  readonly problems: readonly string[];
   readonly pools: readonly PoolHealth[];
 }
 
@@ -119,7 +119,7 @@ export interface ClusterHealth extends ClusterStatus {
   readonly cluster: string;
 }
 
-/** The status of a cluster that cannot be reached; its one complaint is the reason. */
+/** The status of a cluster that cannot be reached; its one problem is the reason. */
 export const unreachable = 'unreachable';
 
 /** An upload by the names of the store that holds its parts. */

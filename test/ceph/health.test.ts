@@ -55,7 +55,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     }, patience);
 
   /** Waits until Ceph reports this number of health checks; returns their messages. */
-  const complaints = (count: number): Promise<string[]> =>
+  const problems = (count: number): Promise<string[]> =>
     vi.waitFor(async () => {
       const { checks } = JSON.parse(await ceph.ceph('health', '--format', 'json')) as {
         readonly checks: Readonly<Record<string, { readonly summary: { readonly message: string } }>>;
@@ -75,7 +75,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     await set('auth_allow_insecure_global_id_reclaim', String(on));
   };
 
-  test('a healthy cluster has no warning; an unhealthy one reports its complaints, five at most, in order, without muted ones', {
+  test('a healthy cluster has no warning; an unhealthy one reports its problems, five at most, in order, without muted ones', {
     timeout: caseMs,
   }, async () => {
     await expectStatus('HEALTH_OK');
@@ -86,7 +86,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     await ceph.ceph('health', 'unmute', 'OSDMAP_FLAGS');
 
     await setWarnings(true);
-    const all = await complaints(6);
+    const all = await problems(6);
     expect(all).toEqual(expect.arrayContaining(['1 nearfull osd(s)', 'noout flag(s) set']));
     await expectStatus(warn(all));
     await ceph.ceph('health', 'mute', 'OSD_NEARFULL');

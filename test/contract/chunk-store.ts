@@ -407,8 +407,8 @@ export function chunkStoreContract(
       await put(store, 'small.0', 4096);
       await put(store, 'large.0', 500_000);
       const check = async () => {
-        const { complaints, pools } = await store.health();
-        expect(complaints).toEqual([]);
+        const { problems, pools } = await store.health();
+        expect(problems).toEqual([]);
         expect(pools.every(({ pool, state }) => pool !== '' && state === 'ok')).toBe(true);
         expect(pools.reduce((sum, { chunkCount }) => sum + chunkCount, 0)).toBe(2);
         expect(pools.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)).toBeGreaterThanOrEqual(504_096);

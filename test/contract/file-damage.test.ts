@@ -102,7 +102,7 @@ describe('damage', () => {
     await compactAll(store);
     expect(fs.statSync(path).size).toBe(size);
     await expectIntact(store, chunks[1] as ChunkRef);
-    expect((await fixture.reopen().health()).complaints).toEqual(['1 segments hold unreadable records']);
+    expect((await fixture.reopen().health()).problems).toEqual(['1 segments hold unreadable records']);
   });
 
   test("another segment's records inside a client's object are no records", async () => {

@@ -82,7 +82,7 @@ describe('a part that is away', () => {
           ...context.bytes,
           health: async () => {
             const [a, b] = await context.bytes.health();
-            return [a, { ...b, status: 'unreachable', complaints: ['timed out'], pools: [] }] as never;
+            return [a, { ...b, status: 'unreachable', problems: ['timed out'], pools: [] }] as never;
           },
         },
       }),
@@ -227,7 +227,7 @@ describe.each(backends)('health history: %s', (backend) => {
       bytes: Object.assign(Object.create(context.bytes) as typeof context.bytes, {
         health: async () =>
           (await context.bytes.health()).map((each) =>
-            warning === undefined ? each : { ...each, status: 'HEALTH_WARN', complaints: [warning] },
+            warning === undefined ? each : { ...each, status: 'HEALTH_WARN', problems: [warning] },
           ),
       }),
     });
@@ -239,7 +239,7 @@ describe.each(backends)('health history: %s', (backend) => {
       ...{ world, clock, commit },
       [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
       history: () => ask(world, 'health/history'),
-      complain(text: string | undefined) {
+      setProblem(text: string | undefined) {
         warning = text;
       },
       restart(generation: number) {
@@ -256,7 +256,7 @@ describe.each(backends)('health history: %s', (backend) => {
 
   test('has each change of state and warnings, over restarts, and costs no write while nothing changes', async () => {
     await using held = await openHistory();
-    const { history, pass, complain, commit } = held;
+    const { history, pass, setProblem, commit } = held;
     expect(await history()).toMatchObject({ changes: [], isCut: false });
     await pass(5);
     const [first] = (await history()).changes;
@@ -264,13 +264,13 @@ describe.each(backends)('health history: %s', (backend) => {
     commit.mockClear();
     await pass(30);
     expect(commit).not.toHaveBeenCalled();
-    complain('3 pgs degraded');
+    setProblem('3 pgs degraded');
     await pass(3);
     // A count that moves is no change.
-    complain('4 pgs degraded');
+    setProblem('4 pgs degraded');
     await pass(3);
     held.restart(2);
-    complain(undefined);
+    setProblem(undefined);
     await pass(2);
     const { changes, isCut, since, until } = await history();
     expect(changes.map(({ ok }: { ok: boolean }) => ok)).toEqual([true, false, true]);
@@ -288,18 +288,18 @@ describe.each(backends)('health history: %s', (backend) => {
     'begins with what was in force a day ago, and keeps a bounded number of changes',
     async () => {
       await using held = await openHistory();
-      const { history, pass, complain, clock } = held;
-      complain('x'.repeat(10_000));
+      const { history, pass, setProblem, clock } = held;
+      setProblem('x'.repeat(10_000));
       await pass(1);
       await clock.advance(30 * hour);
-      complain(undefined);
+      setProblem(undefined);
       await pass(1);
       const day = await history();
       expect(day.changes.map(({ ok }: { ok: boolean }) => ok)).toEqual([false, true]);
       expect(Date.parse(day.until) - Date.parse(day.since)).toBe(24 * hour);
       expect(day.changes[0].warnings[0].length).toBeLessThanOrEqual(200);
       for (let n = 0; n < 200; n += 1) {
-        complain(n % 2 === 0 ? 'flaps' : undefined);
+        setProblem(n % 2 === 0 ? 'flaps' : undefined);
         await pass(1);
       }
       const flapping = await history();

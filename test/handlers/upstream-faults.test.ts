@@ -353,5 +353,5 @@ test('a refusal by the upstream is logged for the operator, and its text is not 
   }
   way.repair();
   const [health] = await world.context.bytes.health();
-  expect(health).toMatchObject({ status: 'ok', complaints: [], pools: [{ state: 'reachable' }] });
+  expect(health).toMatchObject({ status: 'ok', problems: [], pools: [{ state: 'reachable' }] });
 });

@@ -150,8 +150,8 @@ describe.skipIf(noPrometheus !== undefined)(
         encoding: 'utf8',
       });
       // Names of the Node runtime's own metrics are prom-client's.
-      const complaints = `${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('svc_'));
-      expect([complaints, status === 1]).toEqual([[], false]);
+      const problems = `${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('svc_'));
+      expect([problems, status === 1]).toEqual([[], false]);
       for (const secret of gateway.secrets) expect(text).not.toContain(secret);
     });
 

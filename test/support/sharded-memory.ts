@@ -4,6 +4,7 @@
  */
 import { buildOrder, computeSpan, passed, type Span, skipTo } from '../../src/backends/metadata/key-order.ts';
 import { assertCommit, assertRow, assertUpdate, keyOf } from '../../src/backends/metadata/rules.ts';
+import { ShardMerge } from '../../src/backends/metadata/wide-column/cursor.ts';
 import {
   followed,
   Layouts,
@@ -13,9 +14,8 @@ import {
   type NoteValues,
   type Place,
   type Shards,
-} from '../../src/backends/metadata/split/layouts.ts';
-import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
-import { Mover, placed } from '../../src/backends/metadata/split/mover.ts';
+} from '../../src/backends/metadata/wide-column/layouts.ts';
+import { Mover, placed } from '../../src/backends/metadata/wide-column/mover.ts';
 import { shardOf } from '../../src/base/shard.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type {

@@ -1,9 +1,9 @@
 /** This gateway, served on a socket, as the upstream of another; and an `upstream-store` in front of fresh buckets of it. */
 
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { bodyBudget, WriteBudget } from '../../src/backends/data/chunked/write-budget.ts';
 import type { Upstream } from '../../src/backends/data/upstream-store/client.ts';
 import { upstreamStore } from '../../src/backends/data/upstream-store/store.ts';
+import { bodyBudget, WriteBudget } from '../../src/backends/data/write-budget.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';

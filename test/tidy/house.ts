@@ -57,7 +57,7 @@ const features: readonly (readonly [string, RegExp])[] = [
   ['command line, backup, export of metadata', /^runtime\/(cli|backup)/],
   ['IAM, STS, sessions', /^(domain|handlers)\/iam|^metadata\/iam|^auth\/session|operations\/iam/],
   ['policy engine', /^auth\/(policy|bucket-policy|identity-policies|facts|authorize)/],
-  ['metadata on Cassandra', /^backends\/metadata\/(wide-column|split)/],
+  ['metadata on Cassandra', /^backends\/metadata\/wide-column/],
   ['metadata on TiKV, with its client', /^backends\/(metadata\/ordered-kv|tikv)/],
   ['metadata on lmdb, SQLite and in memory', /^backends\/metadata/],
   ['data on disks', /^backends\/(data\/(file|chunked)|disk)/],

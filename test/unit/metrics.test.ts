@@ -101,7 +101,7 @@ test('clusters show what their readable pools hold, and the free bytes of pools 
     {
       cluster: 'a',
       status: 'HEALTH_OK',
-      complaints: [],
+      problems: [],
       pools: [
         { ...pool, pool: 'chunks', bytesFree: 5 },
         { ...pool, pool: 'cold', namespace: 'ice' },

@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { leaves, listPlaces, locateText } from '../../src/backends/metadata/split/layouts.ts';
-import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
+import { ShardMerge } from '../../src/backends/metadata/wide-column/cursor.ts';
+import { leaves, listPlaces, locateText } from '../../src/backends/metadata/wide-column/layouts.ts';
 import { shardOf } from '../../src/base/shard.ts';
 
 const exponent = fc.nat(10);

@@ -27,7 +27,7 @@ const pool = (name: string, more = {}) =>
 const ceph = (more: Partial<ClusterHealth> = {}): ClusterHealth => ({
   cluster: 'a',
   status: 'HEALTH_OK',
-  complaints: [],
+  problems: [],
   pools: [pool('hot')],
   ...more,
 });
@@ -44,21 +44,21 @@ const node = (name: string, more: Partial<NodeHealth> = {}): NodeHealth => ({
 describe('a cluster of data', () => {
   test('that is healthy has no warning, whatever is muted', () => {
     expect(dataReport('cluster-pool', [ceph()]).warnings).toEqual([]);
-    expect(statusText({ status: 'HEALTH_OK', complaints: ['muted'] })).toBe('HEALTH_OK');
+    expect(statusText({ status: 'HEALTH_OK', problems: ['muted'] })).toBe('HEALTH_OK');
   });
 
-  test('that is not shows its complaints in order, five of them at most', () => {
-    const complaints = ['f', 'b', 'e', 'a', 'd', 'c'];
-    expect(statusText({ status: 'HEALTH_ERR', complaints })).toBe('HEALTH_ERR: a; b; c; d; e');
-    expect(statusText({ status: 'HEALTH_WARN', complaints: ['noout flag(s) set'] })).toBe(
+  test('that is not shows its problems in order, five of them at most', () => {
+    const problems = ['f', 'b', 'e', 'a', 'd', 'c'];
+    expect(statusText({ status: 'HEALTH_ERR', problems })).toBe('HEALTH_ERR: a; b; c; d; e');
+    expect(statusText({ status: 'HEALTH_WARN', problems: ['noout flag(s) set'] })).toBe(
       'HEALTH_WARN: noout flag(s) set',
     );
-    expect(statusText({ status: 'HEALTH_WARN', complaints: [] })).toBe('HEALTH_WARN');
+    expect(statusText({ status: 'HEALTH_WARN', problems: [] })).toBe('HEALTH_WARN');
   });
 
   test('that is unreachable is one warning, whatever its pools or bucket report', () => {
     const bucket = pool('upstream', { state: 'error', error: 'ECONNREFUSED', bytesUsed: 0, chunkCount: 0 });
-    const away = ceph({ status: 'unreachable', complaints: ['ECONNREFUSED'], pools: [bucket] });
+    const away = ceph({ status: 'unreachable', problems: ['ECONNREFUSED'], pools: [bucket] });
     const report = dataReport('upstream-store', [away]);
     expect(report.warnings).toEqual(['unreachable: ECONNREFUSED (cluster a)']);
     expect(report.pools).toMatchObject([{ pool: 'upstream', state: 'error' }]);
@@ -89,7 +89,7 @@ describe('the whole', () => {
   });
 
   test('is not ok when either warns, and names the source', () => {
-    const warned = dataReport('cluster-pool', [ceph({ status: 'HEALTH_WARN', complaints: ['x'] })]);
+    const warned = dataReport('cluster-pool', [ceph({ status: 'HEALTH_WARN', problems: ['x'] })]);
     expect(storageHealth(metadata(), warned)).toEqual({
       ok: false,
       warnings: ['HEALTH_WARN: x (cluster a)'],

@@ -2,8 +2,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
-import { WriteBudget } from '../../src/backends/data/chunked/write-budget.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
+import { WriteBudget } from '../../src/backends/data/write-budget.ts';
 import type { ChunkStore } from '../../src/ports/chunk-store.ts';
 import { chunkBytes } from '../../src/ports/object-bytes.ts';
 import { faulty } from '../support/faulty.ts';

@@ -1,5 +1,5 @@
 /** The gateway over a queue whose calls fail while they carry a certain text, and a consumer that passes on what it gets. Bundled for workerd. */
-import { type QueueBinding, queueSink } from '../../src/backends/sinks/queue-sink.ts';
+import { type QueueBinding, queueSink } from '../../src/backends/sinks/fetch-sinks.ts';
 import type { Environment } from '../../src/config.ts';
 import gateway, { type CloudflareBindings, SluiceMetadata as Metadata } from '../../src/runtime/workerd.ts';
 

@@ -55,7 +55,7 @@ export function memoryChunks(): ChunkStore {
         bytesUsed,
         chunkCount: chunks.size,
       } as const;
-      return { status: 'ok', complaints: [], pools: [pool] };
+      return { status: 'ok', problems: [], pools: [pool] };
     },
 
     async close() {},
@@ -95,7 +95,7 @@ export function noopChunks(): ChunkStore {
 
     async health() {
       const pool = { pool: 'noop', namespace: '', state: 'ok', bytesUsed: 0, chunkCount: 0 } as const;
-      return { status: 'ok', complaints: [], pools: [pool] };
+      return { status: 'ok', problems: [], pools: [pool] };
     },
 
     async close() {},

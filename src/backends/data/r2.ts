@@ -145,7 +145,7 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
       // R2 reports no usage to a binding.
       return {
         status: 'ok',
-        complaints: [],
+        problems: [],
         pools: [{ ...pool, state: 'reachable', bytesUsed: 0, chunkCount: 0 }],
       };
     },

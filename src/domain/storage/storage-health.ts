@@ -83,12 +83,12 @@ export function dataReport(backend: string, clusters: readonly ClusterHealth[]):
 
 const isOk = (status: string): boolean => status === 'ok' || status === 'HEALTH_OK';
 
-const complaintsMax = 5;
+const problemsMax = 5;
 
-/** `HEALTH_WARN: <summary>; <summary>`, with the first `complaintsMax` complaints in alphabetical order. */
-export function statusText({ status, complaints }: Pick<ClusterHealth, 'status' | 'complaints'>): string {
-  if (isOk(status) || complaints.length === 0) return status;
-  return `${status}: ${complaints.toSorted().slice(0, complaintsMax).join('; ')}`;
+/** `HEALTH_WARN: <summary>; <summary>`, with the first `problemsMax` problems in alphabetical order. */
+export function statusText({ status, problems }: Pick<ClusterHealth, 'status' | 'problems'>): string {
+  if (isOk(status) || problems.length === 0) return status;
+  return `${status}: ${problems.toSorted().slice(0, problemsMax).join('; ')}`;
 }
 
 const clusterWarnings = (each: ClusterHealth): readonly string[] => [

@@ -1,5 +1,6 @@
 /** Virtual MFA devices of the users of an account, and of the caller itself. */
 import { assertOwnAllowed, ownPrincipal, ownRefusal } from '../../auth/administer.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
@@ -52,6 +53,9 @@ async function createReply(ctx: Context, account: string, name: string) {
 
 // Those of an account.
 
+/** Users of devices that are read at the same time. */
+const readsMax = 16;
+
 export const ListIamMfaDevices: AdminHandler<'ListIamMfaDevices'> = async (outer, call) => {
   const { ctx, account } = await openAccount(outer, call);
   const { limit = pageDefault, after, user: name, assignment } = call.query;
@@ -65,16 +69,14 @@ export const ListIamMfaDevices: AdminHandler<'ListIamMfaDevices'> = async (outer
       (user === undefined || id === user.id) &&
       (assignment === undefined || (assignment === 'Assigned') === (id !== undefined)),
   });
-  const rows = await Promise.all(
-    items.map(async (device) => {
-      const holder = user ?? (await userOfDevice(ctx, account, device));
-      return {
-        ...deviceJson(account, device),
-        ...(holder === undefined ? {} : { user: holder.name }),
-        isRoot: device.user === '',
-      };
-    }),
-  );
+  const rows = await inParallel(readsMax, items, async (device) => {
+    const holder = user ?? (await userOfDevice(ctx, account, device));
+    return {
+      ...deviceJson(account, device),
+      ...(holder === undefined ? {} : { user: holder.name }),
+      isRoot: device.user === '',
+    };
+  });
   return jsonReply({ rows, ...end });
 };
 

@@ -39,7 +39,7 @@ const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
 const print = (text: string): void => {
   if (text !== '') process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
 };
-const complain = (text: string): void => {
+const reportProblem = (text: string): void => {
   process.stderr.write(`sluice: ${text}\n`);
 };
 
@@ -72,7 +72,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
   }
   const command = findAdminCommand(args);
   if (command === undefined || isMisspelt(command, args)) {
-    complain(explainUnknownCommand(args));
+    reportProblem(explainUnknownCommand(args));
     return codes.usage;
   }
   try {
@@ -84,7 +84,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     const profile = findProfile(input.common, process.env);
     return await execute(command, input, profile).catch(async (cause: unknown) => {
       const code = explain(cause, usageOf(command));
-      if (cause instanceof AdminRefused && cause.status === 404) await complainMeant(command, input, profile);
+      if (cause instanceof AdminRefused && cause.status === 404) await suggestMeant(command, input, profile);
       return code;
     });
   } catch (cause) {
@@ -102,30 +102,30 @@ function assertFollowed({ operation }: AdminCommand, { query }: AdminArguments):
 }
 
 /** The refusal stays what it was where no name can be suggested. */
-async function complainMeant(
+async function suggestMeant(
   command: AdminCommand,
   { path, query, body }: AdminArguments,
   profile: Profile,
 ): Promise<void> {
   const names = { path, options: { ...query, ...body } };
   const meant = await suggestName(openAdminClient(profile), command, names).catch(() => undefined);
-  if (meant !== undefined) complain(`did you mean ${printable(meant)}?`);
+  if (meant !== undefined) reportProblem(`did you mean ${printable(meant)}?`);
 }
 
 function explain(cause: unknown, usage: string): number {
   if (cause instanceof UsageFault) {
-    complain(`${cause.message}\nusage: ${usage}`);
+    reportProblem(`${cause.message}\nusage: ${usage}`);
     return codes.usage;
   }
   if (cause instanceof AdminRefused) {
     const request = cause.requestId === '' ? '' : ` (request ${cause.requestId})`;
-    complain(`${cause.code === '' ? cause.status : cause.code}: ${cause.message}${request}`);
+    reportProblem(`${cause.code === '' ? cause.status : cause.code}: ${cause.message}${request}`);
     return codes.refused;
   }
   // What `fetch` throws; its cause says more.
   if (cause instanceof TypeError && cause.message.includes('fetch')) {
     const { cause: reason } = cause;
-    complain(
+    reportProblem(
       `the gateway cannot be reached: ${reason instanceof Error ? reason.message || String(reason) : cause.message}`,
     );
     return codes.unreachable;
@@ -143,7 +143,9 @@ async function copyToOutput(body: ReadableStream<Uint8Array>): Promise<number> {
     }
     return codes.done;
   } catch (cause) {
-    complain(`the reply broke off after ${bytes} bytes, so it is incomplete: ${(cause as Error).message}`);
+    reportProblem(
+      `the reply broke off after ${bytes} bytes, so it is incomplete: ${(cause as Error).message}`,
+    );
     return codes.refused;
   }
 }
@@ -185,7 +187,7 @@ async function execute(command: AdminCommand, input: AdminArguments, profile: Pr
       query,
       asJson,
       print: printSlowly,
-      report: complain,
+      report: reportProblem,
     });
   if (common['--watch'] !== undefined && isRefreshed(command.operation))
     return showAnew({

@@ -1,8 +1,8 @@
 /** Makes the store of object bytes from settings. Backends are loaded when the settings name them. */
 
 import { chunked } from '../../backends/data/chunked/chunked.ts';
-import { bodyBudget, WriteBudget } from '../../backends/data/chunked/write-budget.ts';
 import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
+import { bodyBudget, WriteBudget } from '../../backends/data/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
 import type { ClusterSetting } from '../../config/clusters.ts';
 import { pathIn } from '../../config/network.ts';

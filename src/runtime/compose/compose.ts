@@ -3,7 +3,7 @@
  * them, so that a runtime without a disk never loads lmdb.
  */
 import { activeMs, openCredentials } from '../../auth/session/credentials.ts';
-import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
+import { bodyBudget } from '../../backends/data/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
 import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';

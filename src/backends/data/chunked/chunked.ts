@@ -20,8 +20,8 @@ import {
   unknownSize,
   unreachable,
 } from '../../../ports/object-bytes.ts';
+import type { WriteBudget } from '../write-budget.ts';
 import { loanedRing } from './buffers.ts';
-import type { WriteBudget } from './write-budget.ts';
 import { writeChunks } from './write-chunks.ts';
 
 /** References handed to a store in one call. */
@@ -118,7 +118,7 @@ async function checkHealth([cluster, store]: readonly [string, ChunkStore]): Pro
     const error = cause instanceof Error ? cause.message : String(cause);
     const unknown = { state: 'error', bytesUsed: 0, chunkCount: 0, error } as const;
     const pools = (store.pools ?? []).map((pool) => ({ ...pool, ...unknown }));
-    return { cluster, status: unreachable, complaints: [error], pools };
+    return { cluster, status: unreachable, problems: [error], pools };
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { ChunkRef, ChunkStore } from '../../../ports/chunk-store.ts';
 import { chunkBytes, type Extent, type WriteOptions } from '../../../ports/object-bytes.ts';
-import type { Share, WriteBudget } from './write-budget.ts';
+import type { Share, WriteBudget } from '../write-budget.ts';
 
 /** Chunks of one source that are being flushed while another one streams. */
 const flushingMax = 3;

@@ -129,7 +129,7 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
   const { health = {} } = (await ask('status')) as Status;
   const listed = (await ask('osd lspools')) as Listed;
   const { pools: sized = [] } = (await ask('df')) as Free;
-  const complaints = Object.values(health.checks ?? {})
+  const problems = Object.values(health.checks ?? {})
     .filter(({ muted }) => muted !== true)
     .map(({ summary }) => summary?.message ?? '');
   const ids = new Map(listed.map(({ poolnum, poolname }) => [poolname, poolnum]));
@@ -142,7 +142,7 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
   };
   return {
     status: health.status ?? 'HEALTH_UNKNOWN',
-    complaints,
+    problems,
     pools: await Promise.all(pools.configured.map(healthOf)),
   };
 }

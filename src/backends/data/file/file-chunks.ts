@@ -298,17 +298,17 @@ class HealthEstimate {
     const small = this.#small();
     const large = await this.#large();
     const { blocks, bavail } = await statfs(this.#layout.segments);
-    const complaints: string[] = [];
+    const problems: string[] = [];
     const used = blocks > 0 ? 1 - bavail / blocks : 0;
-    if (used > fullAt) complaints.push(`the disk is ${Math.floor(used * 100)} % full`);
-    if (small.damaged > 0) complaints.push(`${small.damaged} segments hold unreadable records`);
+    if (used > fullAt) problems.push(`the disk is ${Math.floor(used * 100)} % full`);
+    if (small.damaged > 0) problems.push(`${small.damaged} segments hold unreadable records`);
     const pool = {
       ...filePool,
       state: 'ok',
       bytesUsed: small.bytes + large.bytes,
       chunkCount: small.count + large.count,
     } as const;
-    return { status: complaints.length > 0 ? 'warning' : 'ok', complaints, pools: [pool] };
+    return { status: problems.length > 0 ? 'warning' : 'ok', problems, pools: [pool] };
   }
 
   #small(): { bytes: number; count: number; damaged: number } {

@@ -3,7 +3,7 @@ import type { Hasher } from '../../../ports/cryptography.ts';
 import type { BodyMemory, MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { encode } from '../../../signing/signing-key.ts';
-import type { WriteBudget } from '../chunked/write-budget.ts';
+import type { WriteBudget } from '../write-budget.ts';
 import { isGone, UpstreamError } from './answers.ts';
 import type { RetryContext, UpstreamClient } from './client.ts';
 import type { HashVerification } from './hash-verification.ts';

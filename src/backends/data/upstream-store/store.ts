@@ -26,8 +26,8 @@ import {
 import type { Random } from '../../../ports/random.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { amz } from '../../../protocol/dialect.ts';
-import type { WriteBudget } from '../chunked/write-budget.ts';
 import { LoanedArrays } from '../chunked/write-chunks.ts';
+import type { WriteBudget } from '../write-budget.ts';
 import {
   etagIn,
   isGone,
@@ -140,13 +140,13 @@ async function checkHealth({ id: cluster, bucket: pool, client }: Connection): P
   const bucket = { pool, namespace: '', bytesUsed: 0, chunkCount: 0 };
   try {
     await client.ask({ method: 'HEAD', timeoutMs: healthTimeoutMs });
-    return { cluster, status: 'ok', complaints: [], pools: [{ ...bucket, state: 'reachable' }] };
+    return { cluster, status: 'ok', problems: [], pools: [{ ...bucket, state: 'reachable' }] };
   } catch (cause) {
     const error = cause instanceof Error ? cause.message : String(cause);
     return {
       cluster,
       status: unreachable,
-      complaints: [error],
+      problems: [error],
       pools: [{ ...bucket, state: 'error', error }],
     };
   }

@@ -3,7 +3,7 @@
  * arrays are free before that. One block is held back until the source has yielded more or ended well, so that the upstream never gets
  * the whole of a content that turns out to be wrong at its end.
  */
-import type { Share } from '../chunked/write-budget.ts';
+import type { Share } from '../write-budget.ts';
 
 const blockBytes = 128 * 1024;
 /** One that is sent and one that is held back. */

@@ -16,9 +16,9 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
-import type { Placed } from '../split/mover.ts';
 import type { Folds } from './counters.ts';
 import type { Intents, Place } from './intents.ts';
+import type { Placed } from './mover.ts';
 import { isAlive, outcomeKey, type RawRow } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import { noteKey } from './shards.ts';

@@ -1,8 +1,8 @@
 /** The port of splitting for a shard: its notes, and rows that are put and removed unchanged, with their revisions. */
 import type { Random } from '../../../ports/random.ts';
 import type { Columns, Span } from '../key-order.ts';
-import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../split/layouts.ts';
 import { boundsIn } from './cursor.ts';
+import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from './layouts.ts';
 import { noteMark, type RawRow, type Rows, valueIn } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import type { Tables } from './statements.ts';

@@ -35,12 +35,12 @@ import {
   assertSideChanges,
   assertUpdate,
 } from '../rules.ts';
-import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
-import { Mover, placed } from '../split/mover.ts';
 import { Commits } from './commits.ts';
 import { Folds, hasPendingAdditions, hasPendingPuts, sumByName } from './counters.ts';
 import { boundsIn, everyRow, WideColumnCursor } from './cursor.ts';
 import { Intents } from './intents.ts';
+import { defaultLeaseMs, followed, Layouts } from './layouts.ts';
+import { Mover, placed } from './mover.ts';
 import { isAlive, type RawRow } from './rows.ts';
 import { migrate } from './schema.ts';
 import type { SerialSetting } from './serial-scope.ts';

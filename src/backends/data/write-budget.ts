@@ -8,9 +8,9 @@
  * most) is bounded for each connection, not here.
  */
 
-import type { ChunkMemory } from '../../../ports/chunk-store.ts';
-import { type Clock, systemClock } from '../../../ports/clock.ts';
-import type { BodyMemory } from '../../../ports/object-bytes.ts';
+import type { ChunkMemory } from '../../ports/chunk-store.ts';
+import { type Clock, systemClock } from '../../ports/clock.ts';
+import type { BodyMemory } from '../../ports/object-bytes.ts';
 
 interface Waiter {
   readonly bytes: number;
