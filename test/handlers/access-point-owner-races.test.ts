@@ -1,10 +1,16 @@
 /** Access points that are created while their bucket is given to another account or deleted: none of the former account remains. */
 import { expect, test } from 'vitest';
-import { claimAlias, findAlias, insertAccessPoint } from '../../src/metadata/buckets/access-points.ts';
+import {
+  claimAlias,
+  findAccessPoint,
+  findAlias,
+  insertAccessPoint,
+  removeAccessPoint,
+} from '../../src/metadata/buckets/access-points.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { accessPoints } from '../../src/metadata/records/access-points.ts';
 import { policyOf } from '../support/access.ts';
-import { acting, furnished } from '../support/access-points.ts';
+import { acting, furnished, policyFor } from '../support/access-points.ts';
 import { ambush } from '../support/ambush.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -124,3 +130,60 @@ test('after PutBucketOwner, access points of other accounts stay, show the new o
   await world.client.put('/bucket');
   expect(await owners()).toEqual([alice.owner, alice.owner]);
 });
+
+test('DeleteBucket and PutBucketOwner find the access point of a bucket beside one that is left of an earlier bucket of the name', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  const his = acting(world, bob);
+  const ofAlice = { Name: 'aaa', Bucket: 'bucket', BucketAccountId: alice.owner };
+  await must(his('CreateAccessPoint', ofAlice));
+  expect((await world.client.delete('/bucket')).status).toBe(204);
+  expect((await world.bob.put('/bucket')).status).toBe(200);
+  await must(his('CreateAccessPoint', { Name: 'zzz', Bucket: 'bucket' }));
+  const refused = await world.bob.delete('/bucket');
+  expect([refused.status, refused.code]).toEqual([400, 'BucketHasAccessPointsAttached']);
+  const kept = await operatorOf(world).ask('DELETE', '/buckets/bucket');
+  expect([kept.json['code'], kept.json['message']]).toEqual([
+    'BucketHasAccessPointsAttached',
+    'Access points lead to the bucket: zzz.',
+  ]);
+  const given = await operatorOf(world).ask('PUT', '/buckets/bucket/owner', { owner: alice.owner });
+  expect(given.json['code']).toBe('BucketHasAccessPointsAttached');
+  const listed = await operatorOf(world).must('GET', '/buckets/bucket/access-points?limit=1');
+  expect([listed['rows'], listed['next']]).toEqual([
+    [expect.objectContaining({ accessPoint: 'zzz' })],
+    undefined,
+  ]);
+  await must(his('DeleteAccessPoint', { Name: 'zzz' }));
+  expect((await world.bob.delete('/bucket')).status).toBe(204);
+});
+
+test.each([
+  ['DELETE', '', undefined],
+  ['PUT', '/policy', { document: policyFor({ Principal: { AWS: bob.owner } }) }],
+  ['DELETE', '/policy', undefined],
+] as const)(
+  '%s of an access point%s at the operator API leaves one of another bucket that takes its name meanwhile',
+  async (method, path, body) => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ wrap });
+    const { metadata } = world.context;
+    await furnished(world);
+    await world.client.put('/other');
+    const policy = policyFor({ Principal: { AWS: alice.owner } });
+    await must(acting(world)('PutAccessPointPolicy', { Name: 'photos', Policy: policy }));
+    const other = (await findBucket(metadata, 'other'))?.row;
+    // As another process does, which does not take turns with this one.
+    rightBefore('access_points', async () => {
+      const stored = await findAccessPoint(metadata, alice.owner, 'photos');
+      if (stored === undefined || other === undefined) throw new Error('there is nothing to replace');
+      await removeAccessPoint(metadata, stored, []);
+      const next = { ...stored.row, bucket: other.name, bucketId: other.id, alias: 'photos-next-s3alias' };
+      await insertAccessPoint(metadata, next, []);
+    });
+    const refused = await operatorOf(world).ask(method, `/buckets/bucket/access-points/photos${path}`, body);
+    expect([refused.status, refused.json['code']]).toEqual([404, 'NoSuchAccessPoint']);
+    const now = await findAccessPoint(metadata, alice.owner, 'photos');
+    expect([now?.row.bucket, now?.row.policy?.text]).toEqual(['other', policy]);
+  },
+);

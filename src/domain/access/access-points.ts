@@ -133,7 +133,16 @@ export async function assertNoAccessPoint({ metadata }: Pick<Ctx, 'metadata'>, n
 interface Named {
   readonly account: string;
   readonly name: string;
+  /** Of the access point that the caller is authorized for: another one that has taken its name is not changed. */
+  readonly alias?: string | undefined;
   readonly record?: Recorder | undefined;
+}
+
+/** @throws NoSuchAccessPoint */
+async function openNamed(ctx: Ctx, { account, name, alias }: Named): Promise<Stored<AccessPointRow>> {
+  const found = await openAccessPoint(ctx, account, name);
+  if (alias === undefined || found.row.alias === alias) return found;
+  throw fail('NoSuchAccessPoint', { elements: { AccessPointName: name } });
 }
 
 const turnName = ({ account, name }: Named): string => `access point ${account} ${name}`;
@@ -151,8 +160,8 @@ export const setAccessPointPolicy = (
   }: { readonly text: string | undefined; assertAllowed?(row: AccessPointRow): Promise<void> },
 ): Promise<void> =>
   retryInTurn(ctx, turnName(named), async () => {
-    const { account, name, record } = named;
-    const found = await openAccessPoint(ctx, account, name);
+    const { record } = named;
+    const found = await openNamed(ctx, named);
     await assertAllowed(found.row);
     const { policy: _, ...rest } = found.row;
     const next = text === undefined ? rest : { ...rest, policy: { id: drawId(ctx.random), text } };
@@ -165,9 +174,8 @@ export const setAccessPointPolicy = (
 
 export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
   retryInTurn(ctx, turnName(named), async () => {
-    const { account, name, record } = named;
-    const found = await openAccessPoint(ctx, account, name);
-    return (await dropAccessPoint(ctx, found, record)) ? { value: undefined } : undefined;
+    const found = await openNamed(ctx, named);
+    return (await dropAccessPoint(ctx, found, named.record)) ? { value: undefined } : undefined;
   });
 
 /** Removes the access point in the state that was read, and its aliases. @returns false if it has changed */
@@ -200,15 +208,23 @@ export async function listAccessPoints(
   account: string,
   {
     bucket,
+    bucketId,
     after,
     max,
-  }: { readonly bucket?: string | undefined; readonly after?: string | undefined; readonly max: number },
+  }: {
+    readonly bucket?: string | undefined;
+    /** Leaves out those of an earlier bucket of the name. */
+    readonly bucketId?: string | undefined;
+    readonly after?: string | undefined;
+    readonly max: number;
+  },
 ): Promise<AccessPointPage> {
   const items: AccessPointRow[] = [];
   for (let last = after; ; ) {
     const found = await pageAccessPoints(metadata, account, { after: last, limit: scanStep });
     for (const row of found) {
       if (bucket !== undefined && row.bucket !== bucket) continue;
+      if (bucketId !== undefined && row.bucketId !== bucketId) continue;
       if (items.length === max) return { items, next: items.at(-1)?.name ?? '' };
       items.push(row);
     }
@@ -219,8 +235,8 @@ export async function listAccessPoints(
 
 /** @throws BucketHasAccessPointsAttached */
 export async function assertUnattached(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> {
-  const { items } = await listAccessPoints(ctx, bucket.owner, { bucket: bucket.name, max: 1 });
-  if (items.some(({ bucketId }) => bucketId === bucket.id)) throw fail('BucketHasAccessPointsAttached');
+  const { items } = await listAccessPoints(ctx, bucket.owner, { bucketId: bucket.id, max: 1 });
+  if (items.length > 0) throw fail('BucketHasAccessPointsAttached');
 }
 
 /** The bucket that a request reached, and the access point that it came through, if any. */

@@ -200,7 +200,7 @@ export async function explainRemains(
     return fail('BucketNotEmpty', { ...cause.details, message });
   }
   if (cause.code !== 'BucketHasAccessPointsAttached') return cause;
-  const { items } = await listAccessPoints(ctx, bucket.owner, { bucket: bucket.name, max: namedMax });
+  const { items } = await listAccessPoints(ctx, bucket.owner, { bucketId: bucket.id, max: namedMax });
   const names = items.map(({ name }) => name).join(', ');
   return fail(cause.code, { ...cause.details, message: `Access points lead to the bucket: ${names}.` });
 }

@@ -247,11 +247,9 @@ async function openOne(ctx: Context, call: Call): Promise<AccessPointRow> {
 export const ListBucketAccessPoints: AdminHandler<'ListBucketAccessPoints'> = async (ctx, call) => {
   const bucket = await openOwner(ctx, call);
   const { limit = pageDefault, after } = call.query;
-  const asked = { bucket: bucket.name, after, max: limit };
+  const asked = { bucketId: bucket.id, after, max: limit };
   const { items, ...end } = await listAccessPoints(ctx, bucket.owner, asked);
-  // One that a creator left when it died may be of an earlier bucket of the name.
-  const rows = items.filter(({ bucketId }) => bucketId === bucket.id).map(accessPointJson);
-  return jsonReply({ rows, ...end });
+  return jsonReply({ rows: items.map(accessPointJson), ...end });
 };
 
 export const GetBucketAccessPoint: AdminHandler<'GetBucketAccessPoint'> = async (ctx, call) => {
@@ -289,13 +287,15 @@ export const DeleteBucketAccessPoint: AdminHandler<'DeleteBucketAccessPoint'> = 
   const row = await openOne(ctx, call);
   const { record } = call;
   record?.change?.(recordState(row), undefined);
-  await deleteAccessPoint(ctx, { account: row.account, name: row.name, record });
+  const { account, name, alias } = row;
+  await deleteAccessPoint(ctx, { account, name, alias, record });
   return emptyReply(204);
 };
 
 export const PutBucketAccessPointPolicy: AdminHandler<'PutBucketAccessPointPolicy'> = async (ctx, call) => {
-  const { account, name } = await openOne(ctx, call);
-  await storeAccessPointPolicy(ctx, { account, name, text: call.body.document, record: call.record });
+  const { account, name, alias } = await openOne(ctx, call);
+  const { body, record } = call;
+  await storeAccessPointPolicy(ctx, { account, name, alias, text: body.document, record });
   return emptyReply(204);
 };
 
@@ -303,11 +303,11 @@ export const DeleteBucketAccessPointPolicy: AdminHandler<'DeleteBucketAccessPoin
   ctx,
   call,
 ) => {
-  const { account, name } = await openOne(ctx, call);
+  const { account, name, alias } = await openOne(ctx, call);
   const { record } = call;
   await setAccessPointPolicy(
     ctx,
-    { account, name, record },
+    { account, name, alias, record },
     {
       text: undefined,
       async assertAllowed({ policy }) {

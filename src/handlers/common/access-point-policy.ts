@@ -14,6 +14,8 @@ import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 interface NewPolicy {
   readonly account: string;
   readonly name: string;
+  /** Of the access point that the caller is authorized for; absent where its account and name decide. */
+  readonly alias?: string | undefined;
   readonly text: string;
   readonly record?: Recorder | undefined;
 }
@@ -21,7 +23,7 @@ interface NewPolicy {
 /** @throws NoSuchAccessPoint, MalformedPolicy, AccessDenied for a public policy that a public access block refuses */
 export async function storeAccessPointPolicy(
   ctx: Context,
-  { account, name, text, record }: NewPolicy,
+  { account, name, alias, text, record }: NewPolicy,
 ): Promise<void> {
   const { row } = await openAccessPoint(ctx, account, name);
   const document = parsePolicy(text, { kind: 'access-point', accessPoint: accessPointArn(row) });
@@ -29,12 +31,13 @@ export async function storeAccessPointPolicy(
   const isPublic = isPublicPolicy(document);
   await setAccessPointPolicy(
     ctx,
-    { account, name, record },
+    // Deleted and made again meanwhile, it may be of another bucket.
+    { account, name, alias: alias ?? row.alias, record },
     {
       text,
       async assertAllowed(now) {
         record?.change?.(now.policy && { document: now.policy.text }, { document: text });
-        await assertMayBe(ctx, now, { isPublic, authorized: row });
+        await assertMayBe(ctx, now, { isPublic });
       },
     },
   );
@@ -44,11 +47,8 @@ export async function storeAccessPointPolicy(
 async function assertMayBe(
   ctx: Context,
   now: AccessPointRow,
-  { isPublic, authorized }: { readonly isPublic: boolean; readonly authorized: AccessPointRow },
+  { isPublic }: { readonly isPublic: boolean },
 ): Promise<void> {
-  // Deleted and made again meanwhile, perhaps for another bucket.
-  if (now.alias !== authorized.alias)
-    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: authorized.name } });
   if (!isPublic) return;
   if (now.block.BlockPublicPolicy) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
   const bucket = await lookUpBucket(ctx, now.bucket);
