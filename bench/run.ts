@@ -20,13 +20,23 @@ const bareOperations: readonly OperationName[] = [
   'stat',
 ];
 
+const floorOperations: readonly OperationName[] = ['put-trailer', 'get', 'multipart-trailer'];
+const smallFloorOperations: readonly OperationName[] = [
+  'put-trailer',
+  'get',
+  'stat',
+  'list-100',
+  'mixed-trailer',
+];
+
 /** Whether a target can run a case, and the case does not repeat another one for it. */
 function isAble(target: string, { operation, size }: Case): boolean {
   const { encrypted }: OperationPlan = operations[operation];
   if (encrypted) return target.startsWith('sluice');
   // This target differs from the other one only in large bodies, which it reads from a file.
   if (target === 'bare-file') return operation === 'get' && size > 64 * 1024;
-  if (target === 'floor') return size > 64 * 1024 && ['put-trailer', 'get'].includes(operation);
+  if (target === 'floor') return size > 64 * 1024 && floorOperations.includes(operation);
+  if (target === 'floor-small') return size <= 64 * 1024 && smallFloorOperations.includes(operation);
   return target !== 'bare' || bareOperations.includes(operation);
 }
 

@@ -33,7 +33,7 @@ export const usage = `npm run bench -- [flags]
   --quick            the cases and targets that the goals need, in four minutes on an idle machine
   --matrix           the load of a public load generator: the clients sleep while they wait, bodies have signed chunks and trailers
   --target=a,b       ${Object.keys(targets).join(', ')}
-                     (default: all but those on Ceph, of another checkout, and the floor; the peer is built with Go, once)
+                     (default: all but those on Ceph, of another checkout, and the floors; the peer is built with Go, once)
   --op=a,b           ${Object.keys(operations).join(', ')}
   --size=a,b         ${Object.keys(sizes).join(', ')}, or a number of bytes
   --clients=16       connections at a time

@@ -1,13 +1,12 @@
 /**
  * The floor of large bodies on node:http. A PUT receives, computes SHA-256, MD5 and the CRC32C of the trailer and of each block, writes,
- * flushes, renames and answers; a GET reads, verifies the blocks and sends. Nothing is authenticated or recorded.
+ * flushes, renames and answers; a GET reads, verifies the blocks and sends. Parts of an upload are files. Nothing is authenticated or recorded.
  */
 import { createHash, hash } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32c } from '../../src/backends/crypto/node.ts';
 
@@ -93,8 +92,9 @@ async function get(response: ServerResponse, path: string): Promise<void> {
 }
 
 const server = http.createServer(async (request, response) => {
-  const path = join(directory, (request.url ?? '').replaceAll('/', '_'));
+  const path = `${directory}/${(request.url ?? '').replaceAll('/', '_')}`;
   if (request.method === 'GET') await get(response, path);
+  else if (request.method === 'POST') response.end('<UploadId>u</UploadId>');
   else response.writeHead(200, { etag: await put(request, path), 'content-length': 0 }).end();
 });
 server.listen(0, '127.0.0.1', () => process.stdout.write(`${(server.address() as AddressInfo).port}\n`));

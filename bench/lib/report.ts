@@ -134,7 +134,8 @@ const peer = 'versitygw';
 
 /** One row for each case: CPU and, in brackets, throughput of every target; the goal; the ratio to the peer. */
 export function matrix(results: readonly Result[]): string {
-  const names = results[0]?.figures.map(({ target }) => target) ?? [];
+  // A target may be unable to run a case.
+  const names = [...new Set(results.flatMap(({ figures }) => figures.map(({ target }) => target)))];
   const others = names.filter((name) => name !== peer);
   const rows = results.map(({ case: each, figures }) => {
     const isLarge = each.size >= 2 ** 20;
@@ -150,7 +151,9 @@ export function matrix(results: readonly Result[]): string {
           : bound.share * (known === undefined ? Number.NaN : cost(known));
     return [
       `${name}, ${isLarge ? 'ms/MiB (MiB/s)' : 'µs (1/s)'}`,
-      ...figures.map((of) => {
+      ...names.map((target) => {
+        const of = figures.find((other) => other.target === target);
+        if (of === undefined) return '';
         const rate = isLarge ? of.mibPerSecond : of.perSecond;
         return `${number(cost(of), isLarge ? 2 : 0)} (${number(rate)})`;
       }),

@@ -89,6 +89,12 @@ export const targets: Readonly<Record<string, Target>> = {
     onlyNamed: true,
     start: ({ directory: parent }) => startBare(mkdtempSync(join(parent, 'floor-')), 'floor-server'),
   },
+  'floor-small': {
+    durability: 'flushed',
+    doc: 'bare node:net that verifies signatures, hashes, writes and flushes small objects, and sends them verified',
+    onlyNamed: true,
+    start: ({ directory: parent }) => startBare(mkdtempSync(join(parent, 'floor-')), 'floor-small-server'),
+  },
   noop: {
     durability: 'nothing kept',
     doc: 'sluice, metadata in memory, bytes dropped: the cost of the handlers',
