@@ -68,3 +68,13 @@ test('refuses what is not a row, and values that rows do not hold', () => {
     '0xc1',
   );
 });
+
+test('an array of the caller has the values of the last row only', () => {
+  const into: unknown[] = [];
+  const readInto = (row: readonly unknown[], requested: readonly boolean[]): unknown =>
+    readSome(pack(row), { requested, decode: decodeText, into });
+  expect(readInto(['a', 1, 'c'], [true, true, true])).toBe(into);
+  expect(into).toEqual(['a', 1, 'c']);
+  expect(readInto(['b', 2], [false, true, true])).toEqual([undefined, 2]);
+  expect(readInto(['c', 3, 'd'], [true, false, true])).toEqual(['c', undefined, 'd']);
+});

@@ -71,20 +71,27 @@ interface ReadSome {
   readonly decode: DecodeText;
   /** The position of the row in the bytes. Default 0. */
   readonly from?: number;
+  /** An array for the values, of a caller that uses them up before its next row. */
+  readonly into?: unknown[];
 }
 
-/** The values at the requested positions; the others are holes. */
-export function readSome(packed: Uint8Array, { requested, decode, from = 0 }: ReadSome): unknown[] {
+/** The values at the requested positions; the others are holes, or undefined in an array of the caller. */
+export function readSome(packed: Uint8Array, { requested, decode, from = 0, into }: ReadSome): unknown[] {
   row = packed as Uint8Array<ArrayBuffer>;
   at = from;
   decodeText = decode;
   readTag();
   if (kind !== is.array) throw new Error('a row is an array');
   const count = Math.min(size, requested.length);
-  const values: unknown[] = new Array(count);
+  const values = into ?? new Array<unknown>(count);
+  values.length = count;
   for (let place = 0; place < count; place++) {
     if (requested[place]) values[place] = read();
-    else skip();
+    else {
+      // What a row before it has left there.
+      if (into !== undefined) into[place] = undefined;
+      skip();
+    }
   }
   return values;
 }

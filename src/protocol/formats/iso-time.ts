@@ -9,22 +9,34 @@ import { memoizeLast } from '../../base/bounded-cache.ts';
 const dayMs = 86_400_000;
 const pairs = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
 
-/** The day of the last call, and the text that its moments begin with. */
+const endings = pairs.map((second) => `${second}.000Z`);
+
+/** The minute of the last call, and the text that its moments begin with. The same for its day. */
+let lastMinute = Number.NaN;
+let lastText = '';
 let lastDay = Number.NaN;
 let lastDate = '';
 
 /** @param ms since the epoch; a part of a second is cut off */
 export function isoTime(ms: number): string {
-  const whole = Math.trunc(ms);
-  const day = Math.floor(whole / dayMs);
+  const seconds = Math.floor(Math.trunc(ms) / 1000);
+  const minute = Math.floor(seconds / 60);
+  if (minute !== lastMinute) {
+    lastText = startOf(minute);
+    lastMinute = minute;
+  }
+  return lastText + endings[seconds - 60 * minute];
+}
+
+/** @param minute since the epoch */
+function startOf(minute: number): string {
+  const hour = Math.floor(minute / 60);
+  const day = Math.floor(hour / 24);
   if (day !== lastDay) {
-    lastDate = new Date(whole).toISOString().slice(0, -13);
+    lastDate = new Date(day * dayMs).toISOString().slice(0, -13);
     lastDay = day;
   }
-  const seconds = Math.floor((whole - day * dayMs) / 1000);
-  const hour = pairs[Math.floor(seconds / 3600)];
-  const minute = pairs[Math.floor(seconds / 60) % 60];
-  return `${lastDate}${hour}:${minute}:${pairs[seconds % 60]}.000Z`;
+  return `${lastDate}${pairs[hour - 24 * day]}:${pairs[minute - 60 * hour]}:`;
 }
 
 // The time formats of signatures: `20130524T000000Z`, and HTTP dates.

@@ -143,6 +143,8 @@ export class Values extends Packr {
   key: Uint8Array = new Uint8Array(0);
   /** The columns that the caller needs; undefined for all. */
   requested: Requested | undefined;
+  /** The requested values of the row that a scan is at: it makes an object of them before it reads the next row. */
+  readonly #some: unknown[] = [];
   /** Verifies values without decoding them. */
   verifiesOnly = false;
 
@@ -166,7 +168,12 @@ export class Values extends Packr {
       throw new ChecksumMismatch('the checksum of key and value does not match');
     if (this.verifiesOnly) return undefined;
     if (this.requested !== undefined && isRow(bytes[checksumBytes] as number))
-      return readSome(bytes, { requested: this.requested, decode: decodeText, from: checksumBytes });
+      return readSome(bytes, {
+        requested: this.requested,
+        decode: decodeText,
+        from: checksumBytes,
+        into: this.#some,
+      });
     return super.decode(bytes, { start: checksumBytes, end } as never);
   }
 
@@ -183,7 +190,9 @@ export const keysFor = (values: Values) => ({
   },
   /** From Node's pool, because allocating each buffer separately takes longer than reading it. */
   readKey(source: Buffer, start: number, end: number): Uint8Array {
-    values.key = Buffer.from(source.subarray(start, end));
-    return values.key;
+    const key = Buffer.allocUnsafe(end - start);
+    source.copy(key, 0, start, end);
+    values.key = key;
+    return key;
   },
 });
