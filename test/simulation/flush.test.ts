@@ -20,8 +20,8 @@ async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
   const server = await startServer({
     dataDir,
     runtime: tracing(file),
-    // No background work, and no file calls that strace cannot see.
-    env: { SVC_FSYNC: fsync, SVC_WORKERS: '', UV_USE_IO_URING: '0' },
+    // No background work, and no file calls that strace cannot see. The reserve is written beside the first requests, and flushed.
+    env: { SVC_FSYNC: fsync, SVC_WORKERS: '', SVC_DISK_RESERVE: '0', UV_USE_IO_URING: '0' },
   });
   const client = loadClient(server.url, server.credentials.root, 1);
   const bytes = (size: number): Uint8Array => new Uint8Array(size).fill(7);
