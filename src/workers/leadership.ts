@@ -1,7 +1,7 @@
 /** Work under a lease: renews it meanwhile, and aborts the work when it is lost. */
 import type { Context } from '../context.ts';
 import { drawId } from '../domain/common/ids.ts';
-import { heartbeatMs } from '../metadata/background/heartbeats.ts';
+
 import {
   acquireLease,
   findLease,
@@ -26,13 +26,6 @@ export interface LeasePace {
   readonly renewalMs: number;
   readonly pulses: Pulses;
 }
-
-/**
- * Each commit of an embedded store writes some 28 KiB, however little has changed, so a lease is renewed when a fifth of it, 30 seconds, is left. The leases of a
- * process that was killed are free at once.
- */
-export const localTtlMs = 150_000;
-export const localRenewalMs = heartbeatMs.local;
 
 interface OwnedLease {
   readonly lease: Lease;

@@ -2,6 +2,7 @@
 import { sweeperName, type WorkerName } from '../config/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
+import { heartbeatMs } from '../metadata/background/heartbeats.ts';
 import type { Clock } from '../ports/clock.ts';
 import {
   emptyBuckets,
@@ -20,7 +21,6 @@ import { collectGarbage } from './gc.ts';
 import { type DescribeGateway, Heartbeats } from './heartbeats.ts';
 import { Pulses } from './idle-rest.ts';
 import { writeInventories } from './inventory.ts';
-import { localRenewalMs, localTtlMs } from './leadership.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
 import { rebalance, rewrapKeys } from './rebalance.ts';
 import { boundAllQueues, keepHealthHistory, retainAudit } from './retention.ts';
@@ -298,3 +298,11 @@ export function startWorkers(
     },
   };
 }
+
+/**
+ * Each commit of an embedded store writes some 28 KiB, however little has changed, so a lease is renewed when a fifth of it, 30 seconds, is left. The leases of a
+ * process that was killed are free at once.
+ */
+const localTtlMs = 150_000;
+
+const localRenewalMs = heartbeatMs.local;

@@ -5,15 +5,14 @@
 import { maskParameters } from '../../base/text/mask-secrets.ts';
 import type { Context } from '../../context.ts';
 import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
-import { findBucket } from '../../metadata/buckets/buckets.ts';
+
 import type { AccessLogTask } from '../../metadata/records/queues.ts';
-import type { BucketRow, Grant, ObjectRow } from '../../metadata/tables.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
-import { readOwnership } from '../access/object-ownership.ts';
+
 import { drawId, formatVersionId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
-import { bucketLogging, type Logging, type NamedGrantee } from '../configurations/families.ts';
+import { bucketLogging, type Logging } from '../configurations/families.ts';
 
 /** Unknown and absent values are written as `-`. */
 export interface AccessLogEntry extends LoggedAction, RequestFields {}
@@ -186,66 +185,4 @@ export async function lineOfAction(
     versionId: version === undefined || bucket.versioning === '' ? undefined : formatVersionId(version),
   });
   return [await queueLine(ctx, { bucket, to }, { line, time, id: drawId(ctx.random), requestId })];
-}
-
-// The bucket that takes an access log, as it is when the log is delivered.
-
-type LogTargetCtx = Pick<Context, 'metadata' | 'caches'>;
-
-/** Why lines are not delivered now. They stay in the queue until its retention. */
-export type RetainedFor =
-  /** The target bucket does not exist. */
-  | 'no-bucket'
-  /** The target belongs to another account than the logged bucket: it was deleted and made again by another owner. */
-  | 'other-owner'
-  | 'other-region'
-  /** Log delivery cannot write locked objects (public API). */
-  | 'object-lock'
-  /** The prefix and the rest of the key are longer than keys may be. */
-  | 'key-too-long'
-  | 'quota'
-  /** Neither the policy nor the ACL of the target lets log delivery write, or the account may not use the target's KMS key. */
-  | 'denied'
-  /** Any other failure, such as a storage that does not answer. */
-  | 'error';
-
-export async function openLogTarget(
-  ctx: LogTargetCtx,
-  { name, account, region }: { readonly name: string; readonly account: string; readonly region: string },
-): Promise<BucketRow | RetainedFor> {
-  const row = (await findBucket(ctx.metadata, name))?.row;
-  if (row === undefined) return 'no-bucket';
-  if (row.owner !== account) return 'other-owner';
-  if (row.region !== region) return 'other-region';
-  if (row.objectLock) return 'object-lock';
-  return row;
-}
-
-/** The grants on a log object: those of the logged bucket's present configuration, while it names the same target. */
-export async function readLogGrants(
-  ctx: LogTargetCtx,
-  {
-    source,
-    to,
-    target,
-  }: {
-    readonly source: { readonly bucketId: string; readonly bucket: string };
-    readonly to: AccessLogTask['target'];
-    readonly target: BucketRow;
-  },
-): Promise<readonly Grant[]> {
-  const bucket = (await findBucket(ctx.metadata, source.bucket))?.row;
-  if (bucket === undefined || bucket.id !== source.bucketId) return [];
-  const logging = (await readDocument(ctx, bucket, bucketLogging))?.LoggingEnabled;
-  const { TargetGrants = [] } = logging ?? {};
-  if (logging?.TargetBucket !== to.bucket || logging.TargetPrefix !== to.prefix) return [];
-  if (TargetGrants.length === 0 || (await readOwnership(ctx, target)) === 'BucketOwnerEnforced') return [];
-  return TargetGrants.flatMap(({ Grantee, Permission }) => grantTo(Grantee, Permission));
-}
-
-/** Grantees with an e-mail address were resolved when the configuration was stored. */
-function grantTo({ ID, URI }: NamedGrantee, permission: Grant['permission']): readonly Grant[] {
-  if (ID !== undefined) return [toUser(ID, permission)];
-  const group = (Object.keys(groupUris) as Group[]).find((each) => groupUris[each] === URI);
-  return group === undefined ? [] : [toGroup(group, permission)];
 }

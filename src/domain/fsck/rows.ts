@@ -1,10 +1,14 @@
 /** fsck from the rows to the bytes: checks that the bytes that a row names are stored completely. */
 
+import { toBase64 } from '../../base/text/base64.ts';
+import { toHex } from '../../base/text/hex.ts';
 import { manifestParts, objectsAt, readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import { nextSound } from '../../metadata/sound-rows.ts';
 import {
   type BucketRow,
+  type Checksum,
+  type ManifestPart,
   manifestSegmentParts,
   type ObjectRow,
   type objects,
@@ -12,18 +16,14 @@ import {
   type uploadIndex,
   uploads,
 } from '../../metadata/tables.ts';
+import type { Hash, Hasher } from '../../ports/cryptography.ts';
 import type { SortOf, Stored } from '../../ports/metadata-store.ts';
+import type { Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../common/garbage.ts';
+import { compositeChecksum, hashNames } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
-import {
-  type ContentDigests,
-  digestsOfPart,
-  digestsOfVersion,
-  type Fault,
-  faultAmong,
-  type NamedExtent,
-} from './bytes.ts';
-import { type FsckRun, pageRows } from './findings.ts';
+import { readFault } from './bytes.ts';
+import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
 import { dropVersion, keepRemoved, unlistUpload } from './repairs.ts';
 
 type Place = SortOf<typeof objects>;
@@ -196,4 +196,186 @@ async function digestsOfOpenPart(
 async function isListedInVain({ metadata }: FsckRun, bucket: BucketRow, listed: Listed): Promise<boolean> {
   if ((await findSession(metadata, listed.uploadId)) !== undefined) return false;
   return (await metadata.get(uploadsIn(bucket.id), listed)) !== undefined;
+}
+
+// Reads the content of a version or part, and compares it with its ETag and checksums.
+
+const compositeForm = /^[0-9a-f]{32}-\d{1,5}$/;
+
+/** In the form of the protocol: the digest of digests with `-<parts>` appended. */
+const isComposite = (checksum: Expected['checksum']): boolean =>
+  checksum?.type === 'COMPOSITE' || /-\d+$/.test(checksum?.value ?? '');
+
+/** The digests in the row of a content that is stored unencrypted. */
+interface Expected {
+  readonly etag: string;
+  readonly checksum?: Pick<Checksum, 'algorithm' | 'value'> & Partial<Pick<Checksum, 'type'>>;
+  readonly isMultipart: boolean;
+}
+
+class ContentDigests {
+  readonly #hasher: Hasher;
+  readonly #expected: Expected;
+  readonly #partMd5s: Uint8Array[] = [];
+  readonly #partSums: Uint8Array[] = [];
+  #md5: Hash | undefined;
+  #sum: Hash | undefined;
+  #partSum: Hash | undefined;
+  #fault: string | undefined;
+
+  constructor(hasher: Hasher, expected: Expected) {
+    this.#hasher = hasher;
+    this.#expected = expected;
+    if (!isComposite(expected.checksum)) this.#sum = this.#newSum();
+    this.#begin();
+  }
+
+  #newSum(): Hash | undefined {
+    const { checksum } = this.#expected;
+    return checksum && this.#hasher.create(hashNames[checksum.algorithm]);
+  }
+
+  #begin(): void {
+    const { etag, isMultipart } = this.#expected;
+    const isComparable = isMultipart ? compositeForm.test(etag) : md5Form.test(etag);
+    this.#md5 = isComparable ? this.#hasher.create('md5') : undefined;
+    this.#partSum = isMultipart ? this.#newSum() : undefined;
+  }
+
+  take(bytes: Uint8Array): void {
+    this.#md5?.update(bytes);
+    this.#sum?.update(bytes);
+    this.#partSum?.update(bytes);
+  }
+
+  /** Call it after the bytes of a part. */
+  endPart(number: number, checksum: string | undefined): void {
+    if (!this.#expected.isMultipart) return;
+    if (this.#md5 !== undefined) this.#partMd5s.push(this.#md5.digest());
+    const sum = this.#partSum?.digest();
+    if (sum !== undefined) {
+      this.#partSums.push(sum);
+      if (checksum !== undefined && toBase64(sum) !== checksum)
+        this.#fault ??= `part ${number} is not what its ${this.#expected.checksum?.algorithm} ${checksum} says`;
+    }
+    this.#begin();
+  }
+
+  /** Call it after all bytes. @returns a sentence about the first digest that differs, or undefined */
+  fault(): string | undefined {
+    const { etag, checksum, isMultipart } = this.#expected;
+    const found = isMultipart ? this.#compositeEtag() : this.#md5 && toHex(this.#md5.digest());
+    if (found !== undefined && found !== etag) return `its content is not what its ETag ${etag} says`;
+    if (this.#fault !== undefined || checksum === undefined) return this.#fault;
+    const sum = this.#checksum();
+    if (sum === undefined || sum === checksum.value) return undefined;
+    return `its content is not what its ${checksum.algorithm} ${checksum.value} says`;
+  }
+
+  #compositeEtag(): string | undefined {
+    if (this.#md5 === undefined) return undefined;
+    const md5 = this.#hasher.create('md5');
+    for (const digest of this.#partMd5s) md5.update(digest);
+    return `${toHex(md5.digest())}-${this.#partMd5s.length}`;
+  }
+
+  #checksum(): string | undefined {
+    const { checksum, isMultipart } = this.#expected;
+    if (checksum === undefined) return undefined;
+    if (this.#sum !== undefined) return toBase64(this.#sum.digest());
+    return isMultipart
+      ? compositeChecksum(this.#hasher, hashNames[checksum.algorithm], this.#partSums)
+      : undefined;
+  }
+}
+
+/** Undefined when the stored bytes are encrypted, or when the store assembled the parts. */
+function digestsOfVersion(hasher: Hasher, row: ObjectRow): ContentDigests | undefined {
+  const { manifest, encryption, etag, checksum } = row;
+  const isMultipart = !('extents' in manifest);
+  if (encryption !== undefined || (isMultipart && manifest.whole !== undefined)) return undefined;
+  return new ContentDigests(hasher, { etag, isMultipart, ...(checksum === undefined ? {} : { checksum }) });
+}
+
+function digestsOfPart(hasher: Hasher, { etag, checksum }: UploadPart): ContentDigests {
+  return new ContentDigests(hasher, {
+    etag,
+    isMultipart: false,
+    ...(checksum === undefined ? {} : { checksum }),
+  });
+}
+
+// Whether the bytes that a row names are stored, complete, and unchanged.
+
+type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
+
+/** An extent of a version: a part, or a piece of a content that was written as one. */
+type NamedExtent = Pick<ManifestPart, 'extent' | 'checksum'> & Partial<Pick<ManifestPart, 'number'>>;
+
+/** The first fault among the extents. @param digests of the content; given only when all bytes are read */
+async function faultAmong(
+  run: FsckRun,
+  parts: readonly NamedExtent[],
+  digests?: ContentDigests,
+): Promise<Fault | undefined> {
+  for (const { extent, number, checksum } of parts) {
+    run.count('named');
+    const fault = (await faultIn(run, extent, digests)) ?? (await readMark(run, extent));
+    if (fault !== undefined) return fault;
+    if (number !== undefined) digests?.endPart(number, checksum);
+  }
+  return undefined;
+}
+
+/**
+ * Reads the last byte of every piece, or all bytes in a deep run: a store verifies the checksum of a block before it returns a
+ * byte of it. Reading the last byte is cheap, and fails if the piece is shorter, damaged there, or missing.
+ */
+async function faultIn(
+  run: FsckRun,
+  extent: Extent,
+  digests: ContentDigests | undefined,
+): Promise<Fault | undefined> {
+  const { bytes, signal } = run;
+  const named = { cluster: extent.cluster, extent: extent.id };
+  if (run.mode.deep === true) return readWhole(run, extent, digests);
+  for (let start = 0; start < extent.size; start += bytes.pieceBytes) {
+    const last = Math.min(start + bytes.pieceBytes, extent.size) - 1;
+    try {
+      let got = 0;
+      for await (const piece of bytes.read(extent, { start: last, end: last }, signal)) got += piece.length;
+      if (got !== 1) return { kind: 'missing', detail: `it ends before byte ${last}`, ...named };
+    } catch (cause) {
+      if (signal.aborted) throw cause;
+      return { ...readFault(cause), ...named };
+    }
+  }
+  return undefined;
+}
+
+/** The fault of bytes that are marked as removed but still stored: a restored backup of the metadata names them again. */
+async function readMark({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+  if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
+  const detail = 'its bytes are marked as removed, and go when their space is given back';
+  return { kind: 'removed', detail, cluster: extent.cluster, extent: extent.id };
+}
+
+async function readWhole(
+  { bytes, signal }: FsckRun,
+  extent: Extent,
+  digests: ContentDigests | undefined,
+): Promise<Fault | undefined> {
+  const named = { cluster: extent.cluster, extent: extent.id };
+  try {
+    let got = 0;
+    for await (const piece of bytes.read(extent, undefined, signal)) {
+      got += piece.length;
+      digests?.take(piece);
+    }
+    if (got === extent.size) return undefined;
+    return { kind: 'missing', detail: `it has ${got} of ${extent.size} bytes`, ...named };
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return { ...readFault(cause), ...named };
+  }
 }

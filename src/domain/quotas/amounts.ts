@@ -35,12 +35,6 @@ export const sum = (amounts: Iterable<Amount>): Amount => {
 export const fits = (need: Amount, available: Amount): boolean =>
   need.bytes <= available.bytes && need.objects <= available.objects;
 
-/** What of a change needs room: a change that removes more than it adds needs none. */
-export const growth = ({ bytes, objects }: Amount): Amount => ({
-  bytes: Math.max(0, bytes),
-  objects: Math.max(0, objects),
-});
-
 /** The smaller amount of each; an unlimited kind (Infinity) is not counted. */
 export const counted = ({ bytes, objects }: Amount, limits: Amount): Amount => ({
   bytes: limits.bytes === Number.POSITIVE_INFINITY ? 0 : bytes,

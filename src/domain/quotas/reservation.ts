@@ -1,9 +1,9 @@
 /** The room that one write has under the quotas of its bucket and of the bucket's account. */
 import { holdersOf } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
+import { type Amount, counted, type Freed, fits, nothing } from './amounts.ts';
 import { exceeded, exceededIn } from './exceeded.ts';
-import { type Scope, scopesOf } from './scopes.ts';
+import { accountHolder, bucketScope, holderScope, type Scope, userHolder } from './scopes.ts';
 import { type Ctx, type Hold, reserve, type Share, usedIn } from './shares.ts';
 
 export type { Ctx };
@@ -133,4 +133,22 @@ async function workIn<T>(
   } finally {
     reservation.release();
   }
+}
+
+/** What of a change needs room: a change that removes more than it adds needs none. */
+const growth = ({ bytes, objects }: Amount): Amount => ({
+  bytes: Math.max(0, bytes),
+  objects: Math.max(0, objects),
+});
+
+/** The scopes whose room a commit in the bucket needs. */
+function scopesOf(bucket: BucketRow): readonly Scope[] {
+  const { quota, accountQuota, userQuota, creatorId, owner } = bucket;
+  return [
+    ...(quota === undefined || (quota.maxBytes === 0 && quota.maxObjects === 0) ? [] : [bucketScope(bucket)]),
+    ...(accountQuota === undefined ? [] : [holderScope(accountHolder(owner), accountQuota)]),
+    ...(userQuota === undefined || creatorId === undefined
+      ? []
+      : [holderScope(userHolder(owner, creatorId), userQuota)]),
+  ];
 }

@@ -26,18 +26,6 @@ export interface Scope {
 
 const orUnlimited = (limit: number): number => (limit === 0 ? Number.POSITIVE_INFINITY : limit);
 
-/** The scopes whose room a commit in the bucket needs. */
-export function scopesOf(bucket: BucketRow): readonly Scope[] {
-  const { quota, accountQuota, userQuota, creatorId, owner } = bucket;
-  return [
-    ...(quota === undefined || (quota.maxBytes === 0 && quota.maxObjects === 0) ? [] : [bucketScope(bucket)]),
-    ...(accountQuota === undefined ? [] : [holderScope(accountHolder(owner), accountQuota)]),
-    ...(userQuota === undefined || creatorId === undefined
-      ? []
-      : [holderScope(userHolder(owner, creatorId), userQuota)]),
-  ];
-}
-
 export const bucketScope = ({ id, name, owner }: Pick<BucketRow, 'id' | 'name' | 'owner'>): Scope => ({
   id: `bucket/${id}`,
   whose: { of: 'bucket', name, account: owner },

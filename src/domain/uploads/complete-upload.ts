@@ -45,10 +45,17 @@ import { reserveReplica } from '../objects/write-replica.ts';
 import { reserveSize } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
 import { assertNotExceeded, hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
-import { clearForwarded, completeForwarded } from './forwarded-upload.ts';
 import { freeParts, ownedParts, partChanges } from './part-counts.ts';
 import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
-import { type Ctx, noSuchUpload, openUpload, rememberedMs, type UploadName } from './upload-session.ts';
+import {
+  type Ctx,
+  clearForwarded,
+  completeForwarded,
+  noSuchUpload,
+  openUpload,
+  rememberedMs,
+  type UploadName,
+} from './upload-session.ts';
 
 interface Completion {
   readonly name: UploadName;

@@ -13,17 +13,11 @@ import {
 } from '../../metadata/buckets/usage.ts';
 import { readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
-import type { BucketRow, CountedPart, ObjectRow, UploadPart, UploadSession } from '../../metadata/tables.ts';
+import type { BucketRow, CountedPart, ObjectRow, UploadPart } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { findAmongVersions } from '../common/listed-versions.ts';
-import { contentSize } from '../content/segments.ts';
-import { type Freed, freedBy } from '../quotas/amounts.ts';
 
-export const countPart = (
-  bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
-  { encryption }: Pick<UploadSession, 'encryption'>,
-  { extent }: Pick<UploadPart, 'extent'>,
-): CountedPart => ({ bytes: contentSize(extent, encryption), ...lockedBy(bucket) });
+import { type Freed, freedBy } from '../quotas/amounts.ts';
 
 /** The counters to which the parts of a bucket are added beside its own. */
 export function lockedBy(

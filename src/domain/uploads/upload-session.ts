@@ -11,8 +11,24 @@ import {
   uploadAt,
   uploadsIn,
 } from '../../metadata/objects/uploads.ts';
-import type { BucketRow, ObjectHeaders, UploadPart, UploadSession } from '../../metadata/tables.ts';
+import type {
+  BucketRow,
+  CountedPart,
+  ObjectHeaders,
+  UploadPart,
+  UploadSession,
+} from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
+import {
+  type Extent,
+  type ForwardedPart,
+  type ForwardedUpload,
+  type Owner,
+  PartsChanged,
+  type UploadBytes,
+  UploadGone,
+  unknownSize,
+} from '../../ports/object-bytes.ts';
 import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { parseCluster, placeWrite } from '../clusters/placement.ts';
 import { refreshBucket } from '../common/buckets.ts';
@@ -20,18 +36,19 @@ import { queueGarbage, queueUpload } from '../common/garbage.ts';
 import { drawVersion, isUploadId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import type { ObjectKey } from '../content/content-key.ts';
-import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
+import { contentSize } from '../content/segments.ts';
+import {
+  type ByteWrite,
+  type Content,
+  giveUp,
+  queueUnowned,
+  type Ctx as StoreCtx,
+  storeBytes,
+} from '../content/store-bytes.ts';
 import { admit } from '../quotas/admit.ts';
 import { freedBy } from '../quotas/amounts.ts';
 import { hasQuota, type Reservation, withPartReservation } from '../quotas/reservation.ts';
-import {
-  beginForwarded,
-  formatHandle,
-  parseForwardedUpload,
-  requireUploads,
-  toUploadRefusal,
-} from './forwarded-upload.ts';
-import { countPart, freeParts, partChanges } from './part-counts.ts';
+import { freeParts, lockedBy, ownedParts, partChanges } from './part-counts.ts';
 
 export type Ctx = Pick<
   Context,
@@ -352,3 +369,103 @@ async function commitPart(
   }
   throw fail('SlowDown', 'Too many concurrent uploads of this part.');
 }
+
+// Uploads whose parts the byte store itself holds and assembles into one extent (an S3 upstream does). The extent belongs to the session
+// from the beginning: its id ends with the session's id, which distinguishes an abandoned upload from one in progress.
+
+type ForwardedCtx = Pick<Ctx, 'metadata' | 'bytes'>;
+
+/** The handle that binds a session to the cluster it began on. */
+const formatHandle = ({ cluster, bucket, key, uploadId }: ForwardedUpload): string =>
+  [cluster, bucket, key, uploadId].join('\0');
+
+/** The upload in the store, for a session whose parts the store holds. */
+function parseForwardedUpload({ extentId, backendUploadId }: UploadSession): ForwardedUpload | undefined {
+  if (extentId === undefined) return undefined;
+  const [cluster = '', bucket = '', key = '', uploadId = ''] = backendUploadId.split('\0');
+  return { cluster, bucket, key, uploadId };
+}
+
+function requireUploads({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
+  if (bytes.uploads === undefined)
+    throw new Error('the parts of this upload lie in a store that is not configured');
+  return bytes.uploads;
+}
+
+interface NewForwardedUpload {
+  readonly cluster: string;
+  readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
+  readonly owner: Owner & { readonly uploadId: string };
+  readonly requestId: string;
+}
+
+/** Opens an upload in the store, and has `own` commit the session that it belongs to. */
+async function beginForwarded<T>(
+  ctx: StoreCtx,
+  { cluster, bucket, owner, requestId }: NewForwardedUpload,
+  own: (forwarded: {
+    readonly upload: ForwardedUpload;
+    readonly extentId: string;
+    readonly op: Op;
+  }) => Promise<T>,
+): Promise<T> {
+  const op = await ctx.metadata.begin({ cluster });
+  const extent = { cluster, id: `${op.id}.${owner.uploadId}`, size: unknownSize };
+  try {
+    const upload = await requireUploads(ctx).begin({ cluster, id: extent.id, owner });
+    const result = await own({ upload, extentId: extent.id, op });
+    await ctx.metadata.end(op);
+    return result;
+  } catch (cause) {
+    await giveUp(ctx, { op, stored: [{ extent, owner }], bucket, requestId });
+    throw cause;
+  }
+}
+
+/** Lets the store assemble the parts of a session into one extent; undefined when each part is an extent. */
+export async function completeForwarded(
+  ctx: ForwardedCtx,
+  { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
+  parts: readonly ForwardedPart[],
+): Promise<Extent | undefined> {
+  const upload = parseForwardedUpload(session);
+  if (upload === undefined || session.extentId === undefined) return undefined;
+  await requireUploads(ctx)
+    .complete(upload, parts)
+    .catch((cause: unknown) => {
+      throw toUploadRefusal(cause, uploadId);
+    });
+  const size = parts.reduce((sum, part) => sum + part.size, 0);
+  return { cluster: upload.cluster, id: session.extentId, size };
+}
+
+/** The refusal when the store has other parts, or none: the client must start the upload again, despite earlier successful answers. */
+function toUploadRefusal(cause: unknown, uploadId: string): unknown {
+  if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
+  if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });
+  return cause;
+}
+
+/** Removes the parts and the extent of an ended session from the store, unless a version owns the extent. */
+export async function clearForwarded(
+  ctx: ForwardedCtx,
+  { uploadId, session, requestId }: StoredSession['row'],
+  bucket: BucketRow | undefined,
+): Promise<void> {
+  const upload = parseForwardedUpload(session);
+  const { extentId, key } = session;
+  if (upload === undefined || extentId === undefined) return;
+  // Only an upload that was never committed, or whose bucket was deleted, is discarded.
+  if (session.state === 'aborted') return requireUploads(ctx).discard(upload);
+  if (bucket !== undefined) {
+    const owned = await ownedParts(ctx, { bucket, key, uploadId }, new Set([extentId]));
+    if (owned.has(extentId)) return;
+  }
+  await queueUnowned(ctx, { cluster: upload.cluster, id: extentId, size: unknownSize }, requestId);
+}
+
+const countPart = (
+  bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
+  { encryption }: Pick<UploadSession, 'encryption'>,
+  { extent }: Pick<UploadPart, 'extent'>,
+): CountedPart => ({ bytes: contentSize(extent, encryption), ...lockedBy(bucket) });

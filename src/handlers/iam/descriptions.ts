@@ -1,7 +1,7 @@
 /** Values as IAM's replies show them. */
 import type { Context } from '../../context.ts';
 import { accountOfPolicy, findPolicyById } from '../../domain/iam/managed-policies.ts';
-import type { IamTag, PolicyRecord, UserRecord } from '../../metadata/iam.ts';
+import type { IamTag, UserRecord } from '../../metadata/iam.ts';
 import { policyArn, userArn } from '../../protocol/arns.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 
@@ -38,19 +38,6 @@ export const describeUser = (account: string, user: UserRecord) => ({
   UserId: user.id,
   Arn: userArn(account, user),
   CreateDate: isoTime(user.created),
-});
-
-export const describePolicy = (account: string, found: PolicyRecord) => ({
-  PolicyName: found.name,
-  PolicyId: found.id,
-  Arn: policyArn(account, found),
-  Path: found.path,
-  DefaultVersionId: `v${found.defaultVersion}`,
-  AttachmentCount: found.attachments,
-  PermissionsBoundaryUsageCount: found.boundaries,
-  IsAttachable: true,
-  CreateDate: isoTime(found.created),
-  UpdateDate: isoTime(found.updated),
 });
 
 export async function boundaryArn(

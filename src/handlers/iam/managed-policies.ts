@@ -23,7 +23,7 @@ import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { flag, oneOf, optional, text } from '../../protocol/operations/parameters.ts';
 import { membersMax, pageFields, policy, policyVersion } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
-import { describePolicy, encodeDocument, tagFacts, tagField, toIamTags } from './descriptions.ts';
+import { encodeDocument, tagFacts, tagField, toIamTags } from './descriptions.ts';
 import {
   type ActionRequest,
   description,
@@ -263,3 +263,16 @@ export const ListPolicies = action(
     },
   },
 );
+
+const describePolicy = (account: string, found: PolicyRecord) => ({
+  PolicyName: found.name,
+  PolicyId: found.id,
+  Arn: policyArn(account, found),
+  Path: found.path,
+  DefaultVersionId: `v${found.defaultVersion}`,
+  AttachmentCount: found.attachments,
+  PermissionsBoundaryUsageCount: found.boundaries,
+  IsAttachable: true,
+  CreateDate: isoTime(found.created),
+  UpdateDate: isoTime(found.updated),
+});

@@ -3,6 +3,7 @@
  * process can make that finds the attempt in its intent.
  */
 
+import { createHash } from 'node:crypto';
 import { MultiKeyMutex } from '../../../base/mutex.ts';
 import type {
   AnyTable,
@@ -19,7 +20,7 @@ import { keyOf } from '../rules.ts';
 import type { Folds } from './counters.ts';
 import type { Intents, Place } from './intents.ts';
 import type { Placed } from './mover.ts';
-import { isAlive, outcomeKey, type RawRow } from './rows.ts';
+import { isAlive, type RawRow } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import { noteKey } from './shards.ts';
 import type { TableIn, Tables } from './statements.ts';
@@ -354,3 +355,9 @@ function computeTtl(expiresAt: number, now: number): number {
   const seconds = Math.max(1, Math.ceil((expiresAt - now) / 1000) + expirySlackSeconds);
   return now + seconds * 1000 < lastRemovalAt ? seconds : noTtl;
 }
+
+/** The key of a commit's outcome. */
+const outcomeKey = (attempt: string): Buffer =>
+  Buffer.concat([Buffer.of(outcomeMark), createHash('sha256').update(attempt).digest().subarray(0, 16)]);
+
+const outcomeMark = 0;

@@ -1,10 +1,9 @@
 /** Rows of the port as CQL parameters and back. */
-import { createHash } from 'node:crypto';
+
 import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, type TableOrder } from '../key-order.ts';
 
-const outcomeMark = 0;
 export const rowMark = 1;
 export const noteMark = 2;
 
@@ -98,10 +97,6 @@ export function isAlive(raw: RawRow | undefined, now: number): raw is RawRow {
   const expires = raw['row_expires'];
   return expires === null || expires === undefined || Number(expires) > now;
 }
-
-/** The key of a commit's outcome. */
-export const outcomeKey = (attempt: string): Buffer =>
-  Buffer.concat([Buffer.of(outcomeMark), createHash('sha256').update(attempt).digest().subarray(0, 16)]);
 
 // Names in CQL, derived from a table's declaration; quoted, because some are words of the language.
 
