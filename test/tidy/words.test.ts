@@ -95,7 +95,7 @@ const renamed: Readonly<Record<string, string>> = {
 /** Names that stored rows, replies of the operator API, metrics and printed summaries have, so that a release would not read the former ones. */
 const published: Readonly<Record<string, RegExp>> = {
   foreign:
-    /^(backends\/data\/upstream-store\/store|domain\/(common\/garbage|fsck\/(bytes|owners)|objects\/read-object|storage\/import)|metadata\/background\/queues|ports\/object-bytes|runtime\/cli\/cli-import|telemetry\/(timed-backends|traced-ports))\.ts$/,
+    /^(backends\/data\/upstream-store\/store|domain\/(common\/garbage|fsck\/(owners|rows)|objects\/read-object|storage\/import)|metadata\/background\/queues|ports\/object-bytes|runtime\/cli\/cli-import|telemetry\/(timed-backends|traced-ports))\.ts$/,
   held: /^domain\/(lifecycle\/progress|rebalance\/evacuations)\.ts$/,
   isHeld: /^(handlers|protocol)\/admin\/system\.ts$/,
   kept: /^(domain\/buckets\/force-empty|handlers\/admin\/(bucket-tasks|support-bundle)|ports\/trace|protocol\/admin\/(buckets|observability)|runtime\/backup\/(cli-backup|copy-chunks)|telemetry\/(trace-ring|tracer))\.ts$/,
