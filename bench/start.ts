@@ -38,7 +38,7 @@ function memoryOf(pid: number): Memory {
   return { resident: field('VmRSS'), anonymous: field('RssAnon') };
 }
 
-async function start(checkout: string, processes: string): Promise<Start> {
+async function start(checkout: string, processes: string, restMs = 0): Promise<Start> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-start-'));
   const begun = performance.now();
   const child = spawn('npm', ['start', '--silent', '--prefix', checkout], {
@@ -67,7 +67,7 @@ async function start(checkout: string, processes: string): Promise<Start> {
     const cpuMs = cpuSeconds(server) * 1000;
     const pids = processTree(server);
     const ready = pids.map(memoryOf);
-    await sleep(Number(values.rest) * 1000);
+    await sleep(restMs);
     return { wallMs, cpuMs, ready, rested: pids.map(memoryOf) };
   } finally {
     process.kill(-pid, 'SIGTERM');
@@ -97,7 +97,8 @@ for (const processes of values.processes.split(',')) {
   const all = new Map<string, Start[]>(checkouts.map((checkout) => [checkout, []]));
   for (const checkout of checkouts) await start(checkout, processes); // Fills the compile cache.
   for (let n = 0; n < starts; n += 1)
-    for (const checkout of checkouts) all.get(checkout)?.push(await start(checkout, processes));
+    for (const checkout of checkouts)
+      all.get(checkout)?.push(await start(checkout, processes, Number(values.rest) * 1000));
   for (const [checkout, measured] of all)
     process.stdout.write(
       `${checkout}, SVC_PROCESSES=${processes}, ${starts} starts, load ${loadavg()[0]?.toFixed(0)}\n` +

@@ -110,7 +110,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   }
   const code = failure?.refusal.code;
   ctx.bodyMemory.give(request.bufferedBytes);
-  await request.record?.end({ status: reply.status, code });
+  if (request.record !== undefined) await request.record.end({ status: reply.status, code });
   reply = endLimits(ctx, request, countTraffic(ctx, request, reply));
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   const at = clock.elapsed();

@@ -4,19 +4,21 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import * as module from 'node:module';
 import { fileURLToPath } from 'node:url';
 
+const { bun, deno } = process.versions;
+const isNode = bun === undefined && deno === undefined;
+
 // Stripping types and compiling is half of a start. The cache is beside the code, because others can write to a temporary directory.
 const compileCache = fileURLToPath(new URL('../../.cache/compile', import.meta.url));
 module.enableCompileCache?.(compileCache);
 // Processes that this one forks find this file in the cache, too: without it each loads the type stripper, which takes 16 MB.
-process.env['NODE_COMPILE_CACHE'] ??= compileCache;
+if (isNode) process.env['NODE_COMPILE_CACHE'] ??= compileCache;
 
 /**
  * The address of these modules in one file (deploy/package/bundle-server.ts), which loads in a third of the time. Absent where there is none,
  * or where a file that it was made of has changed since.
  */
 function findBundle(): string | undefined {
-  const { bun, deno } = process.versions;
-  if (bun !== undefined || deno !== undefined) return undefined;
+  if (!isNode) return undefined;
   const bundle = new URL('../../dist/server/cli.js', import.meta.url);
   // Built code has the bundle of the same build beside it.
   const isCurrent = import.meta.url.endsWith('.ts') ? isOfTheseSources(bundle) : existsSync(bundle);
