@@ -73,7 +73,10 @@ const fsckRestMs = 1_000;
 /** How often the scrub reads as much as its rate allows. */
 const scrubRestMs = 1_000;
 
-export const workers = {
+type Registry<Name extends WorkerName> = Readonly<Record<Name, Registered>>;
+
+/** Those that pass on the bytes of no object, and whose steps are short and take little memory. A bundle can have them alone. */
+export const lightWorkers = {
   gc: {
     leased: false,
     counts: 'rows',
@@ -93,13 +96,6 @@ export const workers = {
     interval: () => forceEmptyMs,
     make: emptyBuckets,
   },
-  fsck: {
-    leased: true,
-    counts: 'rows',
-    yieldsToClients: true,
-    interval: () => fsckRestMs,
-    make: compareAll,
-  },
   lifecycle: {
     leased: true,
     counts: 'actions',
@@ -112,32 +108,12 @@ export const workers = {
     interval: () => queueRetentionMs,
     make: boundAllQueues,
   },
-  rebalance: {
-    leased: false,
-    counts: 'bytes',
-    interval: ({ config }) => config.SVC_REBALANCE_INTERVAL,
-    make: rebalance,
-  },
-  reshard: {
-    leased: true,
-    counts: 'rounds',
-    yieldsToClients: true,
-    interval: () => reshardMs,
-    make: reshardBuckets,
-  },
   rewrap: {
     leased: true,
     counts: 'keys',
     yieldsToClients: true,
     interval: () => rewrapMs,
     make: rewrapKeys,
-  },
-  scrub: {
-    leased: true,
-    counts: 'bytes',
-    yieldsToClients: true,
-    interval: () => scrubRestMs,
-    make: scrubAll,
   },
   'audit-retention': {
     leased: true,
@@ -163,12 +139,6 @@ export const workers = {
     interval: () => inventoryMs,
     make: writeInventories,
   },
-  replicator: {
-    leased: true,
-    counts: 'versions',
-    interval: ({ config }) => config.SVC_REPLICATION_INTERVAL,
-    make: replicate,
-  },
   notify: {
     leased: true,
     counts: 'events',
@@ -189,7 +159,44 @@ export const workers = {
     interval: ({ config }) => usageRollupEveryMs(config),
     make: rollUpUsage,
   },
-} satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
+} satisfies Partial<Registry<WorkerName>>;
+
+const allWorkers: Registry<WorkerName> = {
+  ...lightWorkers,
+  fsck: {
+    leased: true,
+    counts: 'rows',
+    yieldsToClients: true,
+    interval: () => fsckRestMs,
+    make: compareAll,
+  },
+  rebalance: {
+    leased: false,
+    counts: 'bytes',
+    interval: ({ config }) => config.SVC_REBALANCE_INTERVAL,
+    make: rebalance,
+  },
+  reshard: {
+    leased: true,
+    counts: 'rounds',
+    yieldsToClients: true,
+    interval: () => reshardMs,
+    make: reshardBuckets,
+  },
+  scrub: {
+    leased: true,
+    counts: 'bytes',
+    yieldsToClients: true,
+    interval: () => scrubRestMs,
+    make: scrubAll,
+  },
+  replicator: {
+    leased: true,
+    counts: 'versions',
+    interval: ({ config }) => config.SVC_REPLICATION_INTERVAL,
+    make: replicate,
+  },
+};
 
 /** The intent sweep is not one of the named workers: it runs in every gateway. */
 const buildSweep = (context: WorkerContext): Worker => ({
@@ -226,9 +233,8 @@ interface LocalProcess extends Pick<Shared, 'hasEnded'> {
 /** Leases are spread over the processes of a node, by the place of their worker in the list. */
 function shareWith(
   { identity, place, places, hasEnded }: LocalProcess,
-  { clock, names }: { readonly clock: Clock; readonly names: readonly WorkerName[] },
+  { clock, leased }: { readonly clock: Clock; readonly leased: readonly string[] },
 ): Shared {
-  const leased: readonly string[] = names.filter((name) => workers[name].leased);
   return {
     ttlMs: localTtlMs,
     renewalMs: localRenewalMs,
@@ -239,16 +245,30 @@ function shareWith(
   };
 }
 
+interface Started<Name extends WorkerName> {
+  readonly registry: Registry<Name>;
+  readonly names: readonly Name[];
+  readonly signal: AbortSignal;
+  readonly host: WorkerHost;
+}
+
 /** Starts the named workers, and the sweeper always. They stop with the signal or by `stop`. */
-export function startWorkers(
+export const startWorkers = (
   context: WorkerContext,
   names: readonly WorkerName[],
   signal: AbortSignal,
-  { process, gateway, clientLoad, local }: WorkerHost = { process: 'embedded' },
+  host: WorkerHost = { process: 'embedded' },
+): RunningWorkers => startRegistered(context, { registry: allWorkers, names, signal, host });
+
+/** Starts workers of a part of the registry, as `startWorkers` does with all of it. */
+export function startRegistered<Name extends WorkerName>(
+  context: WorkerContext,
+  { registry, names, signal, host: { process, gateway, clientLoad, local } }: Started<Name>,
 ): RunningWorkers {
   const stopping = new AbortController();
   const ends = AbortSignal.any([signal, stopping.signal]);
-  const shared = local && shareWith(local, { clock: context.clock, names });
+  const leased = names.filter((name) => registry[name].leased);
+  const shared = local && shareWith(local, { clock: context.clock, leased });
   const heartbeats = new Heartbeats(context, process, { pace: shared, gateway });
   // Only a process that serves has a heartbeat by which other nodes know it.
   const questions = gateway && context.otherNodes?.serve({ node: gateway().node, process }, ends);
@@ -260,7 +280,7 @@ export function startWorkers(
   const yieldToClients =
     clientLoad === undefined ? unsupervised.yieldToClients : clientLoad.yieldToClients.bind(clientLoad);
   const named = names.map((name): Worker => {
-    const { leased, counts, yieldsToClients, interval, make } = workers[name];
+    const { leased, counts, yieldsToClients, interval, make } = registry[name];
     const watch = heartbeats.watch(name, counts);
     const gate = controls.gate(name);
     const services: WorkerServices = {

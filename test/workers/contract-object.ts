@@ -1,12 +1,12 @@
 /** The object of the contract: the tables of the laws, and a clock that a law sets. Bundled for workerd. */
 import type { Clock } from '../../src/ports/clock.ts';
 import type { AnyTable } from '../../src/ports/metadata-store.ts';
-import { SluiceMetadata } from '../../src/runtime/cloudflare/metadata-object.ts';
 import { contractTables } from '../contract/metadata-store/tables.ts';
+import { NamedMetadata } from './named-metadata.ts';
 
 let now = Date.UTC(2026, 0, 1);
 
-export class ContractMetadata extends SluiceMetadata {
+export class ContractMetadata extends NamedMetadata {
   protected override clock(): Clock {
     return { now: () => now, elapsed: () => now, sleep: async () => {} };
   }
@@ -14,8 +14,6 @@ export class ContractMetadata extends SluiceMetadata {
   protected override tables(): readonly AnyTable[] {
     return contractTables;
   }
-
-  override async alarm(): Promise<void> {}
 
   async pass(ms: number): Promise<void> {
     now += ms;

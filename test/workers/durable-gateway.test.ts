@@ -61,43 +61,67 @@ async function stop(worker: Miniflare): Promise<void> {
   await worker.dispose();
 }
 
-const open = async (): Promise<{ readonly worker: Miniflare; readonly send: Send }> => {
-  const worker = await start({ ...scriptOf(bundle), ...durableBindings });
+interface Running {
+  readonly worker: Miniflare;
+  readonly send: Send;
+}
+
+const withShards = (shards: number) => ({
+  ...durableBindings,
+  bindings: {
+    ...durableBindings.bindings,
+    ...(shards === 1 ? {} : { SLUICE_SHARDS: String(shards) }),
+  },
+});
+
+const open = async (shards = 1, options: MiniflareOptions = scriptOf(bundle)): Promise<Running> => {
+  const worker = await start({ ...options, ...withShards(shards) } as MiniflareOptions);
   return { worker, send: await sendTo(worker) };
 };
 
 const patience = { timeout: 60_000, interval: 250 };
 
-test('what was answered 200 is there after a restart in the middle of writes, and nothing is there by half', async () => {
-  const first = await open();
-  expect((await first.send('PUT', '/restart')).status).toBe(200);
-  const sent = new Map<string, Buffer>();
-  const acknowledged: string[] = [];
-  let isOver = false;
-  const writer = async (name: string): Promise<void> => {
-    for (let turn = 0; !isOver; turn += 1) {
-      const [key, body] = [`${name}-${turn}`, randomBytes(turn % 4 === 0 ? 300_000 : 2_000)];
+test.each([1, 4])(
+  'what was answered 200 is there after a restart in the middle of writes, and nothing is there by half (%s objects)',
+  async (shards) => {
+    const first = await open(shards);
+    expect((await first.send('PUT', '/restart')).status).toBe(200);
+    const sent = new Map<string, Buffer>();
+    const acknowledged: string[] = [];
+    let isOver = false;
+    const writer = async (name: string): Promise<void> => {
+      for (let turn = 0; !isOver; turn += 1) {
+        const [key, body] = [`${name}-${turn}`, randomBytes(turn % 4 === 0 ? 300_000 : 2_000)];
+        sent.set(key, body);
+        const reply = await first.send('PUT', `/restart/${key}`, { body }).catch(() => undefined);
+        if (reply?.status === 200) acknowledged.push(key);
+      }
+    };
+    const writers = Promise.all(['a', 'b', 'c', 'd'].map(writer));
+    await vi.waitFor(() => expect(acknowledged.length).toBeGreaterThan(30), patience);
+    await stop(first.worker);
+    isOver = true;
+    await writers;
+    const { send } = await open(shards);
+    for (let turn = 0; turn < 8; turn += 1) {
+      const [key, body] = [`later-${turn}`, randomBytes(2_000)];
       sent.set(key, body);
-      const reply = await first.send('PUT', `/restart/${key}`, { body }).catch(() => undefined);
-      if (reply?.status === 200) acknowledged.push(key);
+      expect((await send('PUT', `/restart/${key}`, { body })).status).toBe(200);
+      acknowledged.push(key);
     }
-  };
-  const writers = Promise.all(['a', 'b', 'c', 'd'].map(writer));
-  await vi.waitFor(() => expect(acknowledged.length).toBeGreaterThan(30), patience);
-  await stop(first.worker);
-  isOver = true;
-  await writers;
-  const { send } = await open();
-  for (const [key, body] of sent) {
-    const reply = await send('GET', `/restart/${key}`);
-    if (acknowledged.includes(key)) expect(reply.status, key).toBe(200);
-    else expect([200, 404], key).toContain(reply.status);
-    if (reply.status === 200) expect(reply.bytes.equals(body), key).toBe(true);
-  }
-  const listed = await send('GET', '/restart?list-type=2');
-  const keys = [...listed.text.matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => key);
-  expect(keys).toEqual(expect.arrayContaining(acknowledged));
-});
+    for (const [key, body] of sent) {
+      const reply = await send('GET', `/restart/${key}`);
+      if (acknowledged.includes(key)) expect(reply.status, key).toBe(200);
+      else expect([200, 404], key).toContain(reply.status);
+      if (reply.status === 200) expect(reply.bytes.equals(body), key).toBe(true);
+    }
+    const listed = await send('GET', '/restart?list-type=2');
+    const keys = [...listed.text.matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => key);
+    expect(keys).toEqual(expect.arrayContaining(acknowledged));
+    const shown = JSON.parse((await send('GET', '/admin/v1/buckets/restart')).text);
+    expect(shown.objects).toBe(keys.length);
+  },
+);
 
 test('a user’s secret key, which is stored sealed, works after a restart', async () => {
   const first = await open();
@@ -129,59 +153,68 @@ test('metadata of an object keep a name that means something to JavaScript', asy
   });
 });
 
-test('PutObject with If-None-Match: * succeeds for exactly one of 20 writers in two isolates', async () => {
-  const { bindings, r2Buckets, durableObjects } = durableBindings;
-  const other = { SLUICE: { className: 'SluiceMetadata', scriptName: 'one', useSQLite: true } };
-  const worker = await start({
-    workers: [
-      { name: 'one', ...scriptOf(bundle), bindings, r2Buckets, durableObjects, unsafeDirectSockets: [{}] },
-      {
-        name: 'two',
-        ...scriptOf(bundle),
-        bindings,
-        r2Buckets,
-        durableObjects: other,
-        unsafeDirectSockets: [{}],
-      },
-    ],
-  } as MiniflareOptions);
-  const sends = await Promise.all(
-    ['one', 'two'].map(async (name) => {
-      const { origin: url } = await worker.unsafeGetDirectURL(name);
-      return sender({ url, ...testCredentials.root });
-    }),
-  );
-  const [one, two] = sends as [Send, Send];
-  expect((await one('PUT', '/race')).status).toBe(200);
-  for (let round = 0; round < 5; round += 1) {
-    // A write that met a connection which was closed meanwhile could not be sent again: it may have applied.
-    globalAgent.destroy();
-    const bodies = Array.from({ length: 20 }, (_, writer) => `round ${round}, writer ${writer}`);
-    const replies = await Promise.all(
-      bodies.map((body, writer) =>
-        (writer % 2 === 0 ? one : two)('PUT', `/race/k${round}`, { body, headers: { 'if-none-match': '*' } }),
-      ),
+test.each([1, 4])(
+  'PutObject with If-None-Match: * succeeds for exactly one of 20 writers in two isolates (%s objects)',
+  async (shards) => {
+    const { bindings, r2Buckets, durableObjects } = withShards(shards);
+    const other = { SLUICE: { className: 'SluiceMetadata', scriptName: 'one', useSQLite: true } };
+    const worker = await start({
+      workers: [
+        { name: 'one', ...scriptOf(bundle), bindings, r2Buckets, durableObjects, unsafeDirectSockets: [{}] },
+        {
+          name: 'two',
+          ...scriptOf(bundle),
+          bindings,
+          r2Buckets,
+          durableObjects: other,
+          unsafeDirectSockets: [{}],
+        },
+      ],
+    } as MiniflareOptions);
+    const sends = await Promise.all(
+      ['one', 'two'].map(async (name) => {
+        const { origin: url } = await worker.unsafeGetDirectURL(name);
+        return sender({ url, ...testCredentials.root });
+      }),
     );
-    const winners = replies.flatMap(({ status }, writer) => (status === 200 ? [writer] : []));
-    expect(winners, replies.map(({ status }) => status).join()).toHaveLength(1);
-    expect(replies.filter(({ status }) => status === 412 || status === 409)).toHaveLength(19);
-    const body = bodies[winners[0] as number] as string;
-    for (const send of sends) expect((await send('GET', `/race/k${round}`)).text).toBe(body);
-  }
-});
+    const [one, two] = sends as [Send, Send];
+    expect((await one('PUT', '/race')).status).toBe(200);
+    for (let round = 0; round < 5; round += 1) {
+      // A write that met a connection which was closed meanwhile could not be sent again: it may have applied.
+      globalAgent.destroy();
+      const bodies = Array.from({ length: 20 }, (_, writer) => `round ${round}, writer ${writer}`);
+      const replies = await Promise.all(
+        bodies.map((body, writer) =>
+          (writer % 2 === 0 ? one : two)('PUT', `/race/k${round}`, {
+            body,
+            headers: { 'if-none-match': '*' },
+          }),
+        ),
+      );
+      const winners = replies.flatMap(({ status }, writer) => (status === 200 ? [writer] : []));
+      expect(winners, replies.map(({ status }) => status).join()).toHaveLength(1);
+      expect(replies.filter(({ status }) => status === 412 || status === 409)).toHaveLength(19);
+      const body = bodies[winners[0] as number] as string;
+      for (const send of sends) expect((await send('GET', `/race/k${round}`)).text).toBe(body);
+    }
+  },
+);
 
-test('gc of an alarm removes the bytes of what was overwritten and deleted', async () => {
-  const { worker, send } = await open();
-  // The cast: its types need those of Cloudflare.
-  const bucket = (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket;
-  const stored = async () => (await bucket.list({ prefix: '' })).objects.length;
-  await send('PUT', '/collected');
-  for (const turn of [1, 2, 3]) await send('PUT', '/collected/k', { body: `version ${turn}` });
-  await send('PUT', '/collected/gone', { body: randomBytes(5_000_000) });
-  expect((await send('DELETE', '/collected/gone')).status).toBe(204);
-  await vi.waitFor(async () => expect(await stored()).toBe(1), patience);
-  expect((await send('GET', '/collected/k')).text).toBe('version 3');
-});
+test.each([1, 4])(
+  'gc of an alarm removes the bytes of what was overwritten and deleted (%s objects)',
+  async (shards) => {
+    const { worker, send } = await open(shards);
+    // The cast: its types need those of Cloudflare.
+    const bucket = (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket;
+    const stored = async () => (await bucket.list({ prefix: '' })).objects.length;
+    await send('PUT', '/collected');
+    for (const turn of [1, 2, 3]) await send('PUT', '/collected/k', { body: `version ${turn}` });
+    await send('PUT', '/collected/gone', { body: randomBytes(5_000_000) });
+    expect((await send('DELETE', '/collected/gone')).status).toBe(204);
+    await vi.waitFor(async () => expect(await stored()).toBe(1), patience);
+    expect((await send('GET', '/collected/k')).text).toBe('version 3');
+  },
+);
 
 describe('when R2 fails', () => {
   const openBreaking = async () => {
@@ -209,4 +242,131 @@ describe('when R2 fails', () => {
     expect((await send('GET', '/faults/other')).status).toBe(404);
     expect((await send('PUT', '/faults/other', { body: 'later' })).status).toBe(200);
   });
+});
+
+describe('with the metadata in four objects', () => {
+  const openBreaking = async () => {
+    const contents = await bundleWorker(join(import.meta.dirname, 'failing-shards.ts'));
+    const { worker, send } = await open(4, scriptOf(contents));
+    const breakShards = (fault: string, share = 1) =>
+      worker.dispatchFetch(`http://x/?break-shards=${fault}&share=${share}`);
+    // The cast: its types need those of Cloudflare.
+    const bucket = (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket;
+    const stored = async () => (await bucket.list({ prefix: '' })).objects.length;
+    return { worker, send, breakShards, stored };
+  };
+  const askAdmin = async (send: Send, path: string) => {
+    const { status, text } = await send('GET', `/admin/v1/${path}`);
+    expect(status, text).toBe(200);
+    return JSON.parse(text);
+  };
+  /** The statuses of the writes in the audit log, by key. A write whose outcome is unknown to its client has the status of its answer. */
+  const auditedWrites = async (
+    send: Send,
+    bucket: string,
+  ): Promise<ReadonlyMap<string, readonly number[]>> => {
+    const { rows } = await askAdmin(send, `audit?bucket=${bucket}&action=PutObject&limit=1000`);
+    const byKey = Map.groupBy(
+      rows as readonly { readonly key: string; readonly status: number }[],
+      ({ key }) => key,
+    );
+    return new Map([...byKey].map(([key, found]) => [key, found.map(({ status }) => status).sort()]));
+  };
+
+  test.each(['refuse', 'lose', 'evict', 'evict-late'])(
+    'usage, the audit log and the deletion queue are complete after an object failed (%s) between a commit and its side changes',
+    async (fault) => {
+      const { send, breakShards, stored } = await openBreaking();
+      expect((await send('PUT', '/broken')).status).toBe(200);
+      const keys = ['a', 'b', 'c'];
+      for (const key of keys)
+        expect((await send('PUT', `/broken/${key}`, { body: 'first' })).status).toBe(200);
+      await breakShards(fault);
+      const replies = await Promise.all(
+        keys.map((key) => send('PUT', `/broken/${key}`, { body: `the second ${key}` })),
+      );
+      expect(replies.map(({ status }) => status)).toEqual([503, 503, 503]);
+      await breakShards('none');
+      const texts: string[] = [];
+      for (const key of keys) texts.push((await send('GET', `/broken/${key}`)).text);
+      const first = texts.filter((text) => text === 'first');
+      const second = texts.filter((text) => text.startsWith('the second'));
+      expect(first.length + second.length).toBe(3);
+      // A commit that an evicted object had not stored is lost with its answer, and one that finds the side changes of another unsent is refused.
+      if (fault !== 'evict') expect(second.length).toBeGreaterThan(0);
+      const bytes = texts.join('').length;
+      expect(await askAdmin(send, 'buckets/broken')).toMatchObject({ objects: 3, bytes });
+      const audited = await auditedWrites(send, 'broken');
+      for (const [n, key] of keys.entries())
+        if (texts[n] !== 'first') expect(audited.get(key)).toHaveLength(2);
+      // The first versions are in the deletion queue of the commits; the sweep finds the bytes of those that were lost, after 5 minutes.
+      await vi.waitFor(async () => expect(await stored()).toBeLessThanOrEqual(3 + first.length), patience);
+      for (const [n, key] of keys.entries())
+        expect((await send('GET', `/broken/${key}`)).text).toBe(texts[n]);
+    },
+  );
+
+  test('under objects that fail at any time, what a bucket lists, its usage and the audit log agree', async () => {
+    const { send, breakShards } = await openBreaking();
+    expect((await send('PUT', '/chaos')).status).toBe(200);
+    const sizes = new Map<string, number>();
+    const answered: string[] = [];
+    const writer = async (name: string): Promise<void> => {
+      for (let turn = 0; turn < 25; turn += 1) {
+        const [key, size] = [`${name}-${turn}`, 100 + turn];
+        sizes.set(key, size);
+        const reply = await send('PUT', `/chaos/${key}`, { body: Buffer.alloc(size, 'x') }).catch(
+          () => undefined,
+        );
+        if (reply?.status === 200) answered.push(key);
+      }
+    };
+    const ended = Promise.all(['a', 'b', 'c', 'd'].map(writer));
+    let isOver = false;
+    void ended.finally(() => (isOver = true));
+    for (let turn = 0; !isOver; turn += 1) {
+      await breakShards(['refuse', 'evict', 'lose', 'evict-late', 'none'][turn % 5] as string, 0.2);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    await ended;
+    await breakShards('none');
+    const listed = await send('GET', '/chaos?list-type=2');
+    const keys = [...listed.text.matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key = '']) => key).sort();
+    expect(keys).toEqual(expect.arrayContaining(answered));
+    expect(answered.length).toBeGreaterThan(20);
+    for (const key of keys) expect((await send('GET', `/chaos/${key}`)).bytes.length).toBe(sizes.get(key));
+    const bytes = keys.reduce((sum, key) => sum + (sizes.get(key) ?? 0), 0);
+    expect(await askAdmin(send, 'buckets/chaos')).toMatchObject({ objects: keys.length, bytes });
+    const audited = await auditedWrites(send, 'chaos');
+    for (const key of keys) expect(audited.get(key), key).toHaveLength(1);
+    for (const key of answered) expect(audited.get(key), key).toEqual([200]);
+  });
+
+  test.each([
+    ['more', 4, 8],
+    ['fewer', 4, 2],
+    ['one', 4, 1],
+    ['several in place of one', 1, 4],
+  ])(
+    'another number of objects (%s) is refused, and with the former one everything is there',
+    async (_, first, second) => {
+      const { worker, send } = await open(first);
+      await send('PUT', '/kept');
+      expect((await send('PUT', '/kept/k', { body: 'kept' })).status).toBe(200);
+      await stop(worker);
+      const log: string[] = [];
+      const logging = ({ message }: { readonly message: string }) => void log.push(message);
+      const other = await open(second, { ...scriptOf(bundle), handleStructuredLogs: logging });
+      for (let turn = 0; turn < 20; turn += 1) {
+        expect((await other.send('GET', `/kept/k?turn=${turn}`)).status).toBe(500);
+        expect((await other.send('PUT', `/kept/k${turn}`, { body: 'new' })).status).toBe(500);
+      }
+      const both = new RegExp(`are in ${first} objects .* of ${second}\\. SLUICE_SHARDS cannot be changed`);
+      expect(log.join()).toMatch(both);
+      await stop(other.worker);
+      const again = await open(first);
+      expect((await again.send('GET', '/kept/k')).text).toBe('kept');
+      expect((await again.send('GET', '/kept?list-type=2')).text).toContain('<KeyCount>1</KeyCount>');
+    },
+  );
 });

@@ -66,6 +66,7 @@ export async function openWorkersWorld(
   const worker = await starting;
   const world: World = {
     id: randomUUID(),
+    shards: Number(process.env['SLUICE_TEST_SHARDS'] ?? 1),
     settings: {
       SVC_BUCKET_SHARDS: '4',
       SVC_GC_GRACE: '0s',

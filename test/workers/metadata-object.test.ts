@@ -2,14 +2,19 @@
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
 import { afterAll, beforeAll } from 'vitest';
-import { remoteRecords } from '../../src/backends/metadata/records/remote.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { MetadataNamespace } from '../../src/runtime/cloudflare/bindings.ts';
+import type { SendToShard } from '../../src/backends/metadata/records/shard-calls.ts';
+import {
+  durableRecords,
+  type MetadataNamespace,
+  type MetadataStub,
+  shardObject,
+} from '../../src/runtime/cloudflare/bindings.ts';
+import { contractTables } from '../contract/metadata-store/tables.ts';
 import { metadataStoreContract, type Opened, timed } from '../contract/metadata-store.ts';
 import { bundleWorker } from './bundle.ts';
+import { namespaceOf } from './named-metadata.ts';
 
-interface Stub {
-  call(name: string, args: readonly unknown[]): Promise<unknown>;
+interface Stub extends MetadataStub {
   pass(ms: number): Promise<void>;
 }
 
@@ -26,35 +31,43 @@ beforeAll(async () => {
 });
 afterAll(() => worker?.dispose());
 
-// As in `cloudflare.ts`.
+// As in `bindings.ts`.
 const intentTtlMs = 5 * 60_000;
-let objects = 0;
+let laws = 0;
 /** Objects share the clock of their isolate, which laws only move forward. */
 let now = Date.UTC(2026, 0, 1);
 
-async function open(): Promise<Opened> {
+/** @param count how many objects share the partitions */
+async function open(count: number): Promise<Opened> {
   // The cast: its types need those of Cloudflare.
   const namespace = (await worker.getDurableObjectNamespace('SLUICE')) as unknown as MetadataNamespace;
-  const stub = namespace.get(namespace.idFromName(`law-${++objects}`)) as Stub;
+  const objects = namespaceOf(namespace, `law-${++laws}`);
+  const stubs = Array.from({ length: count }, (_, shard) => shardObject(objects, shard) as Stub);
   const passStore = async (ms: number): Promise<void> => {
     now += ms;
-    await stub.pass(ms);
+    // Its clock is that of all objects.
+    await stubs[0]?.pass(ms);
   };
+  const send: SendToShard = (shard, name, args) =>
+    (stubs[shard] as Stub).call(name, args, { number: shard, count });
   return timed(
     intentTtlMs,
-    async ({ clock }) =>
-      remoteRecords((call, args) => stub.call(call, args), { clock, random: systemRandom(), intentTtlMs }),
-    { start: now, passStore },
+    async ({ clock }) => durableRecords(send, count, { clock, tables: contractTables }),
+    {
+      start: now,
+      passStore,
+    },
   );
 }
 
-metadataStoreContract('Durable Object', open, {
-  runs: 6,
-  patience: 3,
-  skips: {
-    'keeps a thousand commits that were sent at once':
-      'the bridge of miniflare opens a connection for each call, and refuses that many',
-    'keeps JSON names that mean something to JavaScript':
-      'the bridge of miniflare between Node and workerd drops __proto__; durable-gateway.test.ts asks the gateway',
-  },
-});
+for (const count of [1, 3])
+  metadataStoreContract(count === 1 ? 'Durable Object' : `${count} Durable Objects`, () => open(count), {
+    runs: 6,
+    patience: 3,
+    skips: {
+      'keeps a thousand commits that were sent at once':
+        'the bridge of miniflare opens a connection for each call, and refuses that many',
+      'keeps JSON names that mean something to JavaScript':
+        'the bridge of miniflare between Node and workerd drops __proto__; durable-gateway.test.ts asks the gateway',
+    },
+  });

@@ -4,9 +4,12 @@ import { parseConfig } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { cloudflare, type MetadataNamespace } from '../../src/runtime/cloudflare.ts';
+import { namespaceOf } from './named-metadata.ts';
 
 export interface World {
   readonly id: string;
+  /** The objects that its metadata are in. */
+  readonly shards: number;
   readonly settings: Readonly<Record<string, string>>;
 }
 
@@ -16,12 +19,13 @@ interface Stores {
 }
 
 export async function openWorldContext(
-  { id, settings }: World,
+  { id, shards, settings }: World,
   { BUCKET, SLUICE }: Stores,
 ): Promise<Context> {
   const storage = cloudflare({
     objects: under(BUCKET, `${id}/`),
-    metadata: { idFromName: () => SLUICE.idFromName(id), get: (name) => SLUICE.get(name) },
+    metadata: namespaceOf(SLUICE, id),
+    shards,
     masterKey: btoa('k'.repeat(32)),
   });
   const config = parseConfig({ ...settings, ...storage.settings });

@@ -1,15 +1,13 @@
-/** Many gateways in one isolate, each with an object of its own and a prefix of the R2 bucket: the header `x-world` says which. Bundled for workerd. */
+/** Many gateways in one isolate, each with objects of its own and a prefix of the R2 bucket: the header `x-world` says which. Bundled for workerd. */
 import { withLength } from '../../src/adapters.ts';
 import type { R2Bucket } from '../../src/backends/data/r2.ts';
 import { createGateway, type Gateway } from '../../src/gateway.ts';
 import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
-import { type MetadataNamespace, SluiceMetadata } from '../../src/runtime/cloudflare.ts';
+import type { MetadataNamespace } from '../../src/runtime/cloudflare.ts';
+import { NamedMetadata } from './named-metadata.ts';
 import { openWorldContext, type World } from './world-context.ts';
 
-/** Tests run the workers themselves. */
-export class WorldMetadata extends SluiceMetadata {
-  override async alarm(): Promise<void> {}
-}
+export { NamedMetadata as WorldMetadata };
 
 interface Env {
   readonly BUCKET: R2Bucket;

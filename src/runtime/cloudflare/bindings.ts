@@ -6,20 +6,49 @@ import { portableCipher } from '../../backends/crypto/subtle-cipher.ts';
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { type R2Bucket, r2Chunks } from '../../backends/data/r2.ts';
 import { WriteBudget } from '../../backends/data/write-budget.ts';
+import type { ShardPlace } from '../../backends/metadata/records/placement.ts';
+import { type RemoteRecords, remoteRecords } from '../../backends/metadata/records/remote.ts';
+import { type SendToShard, shardCalls } from '../../backends/metadata/records/shard-calls.ts';
 import { type Bindings, explainUnsupported, fetchSinks } from '../../backends/sinks/fetch-sinks.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
 import { mayReach } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
+import { tables } from '../../metadata/tables.ts';
 import type { ContextParts } from '../../portable-context.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
 import type { EventSinks } from '../../ports/event-sink.ts';
+import type { AnyTable } from '../../ports/metadata-store.ts';
 import type { ObjectBytes } from '../../ports/object-bytes.ts';
+import { systemRandom } from '../../ports/random.ts';
 
 /** A binding of the class `SluiceMetadata`. */
 export interface MetadataNamespace {
   idFromName(name: string): unknown;
   get(id: unknown): unknown;
+}
+
+/** How the object of a shard is reached. */
+export interface MetadataStub {
+  call(name: string, args: readonly unknown[], place?: ShardPlace): Promise<unknown>;
+  /** Takes the place, or is refused. */
+  join(place: ShardPlace): Promise<void>;
+}
+
+/** The object of a shard. That of the first is the only one where there are no shards. A stub belongs to the request that made it. */
+export const shardObject = (namespace: MetadataNamespace, shard: number): MetadataStub =>
+  // The cast: the stub has the methods of its class.
+  namespace.get(namespace.idFromName(shard === 0 ? 'metadata' : `metadata-${shard}`)) as MetadataStub;
+
+/** More objects make each listing and each new epoch slower, which ask all of them. */
+const shardsMax = 32;
+
+/** The number of shards; absent means that there are none, as 1 does. */
+export function readShards(input: unknown): number {
+  const count = input === undefined || input === '' ? 1 : Number(input);
+  if (!Number.isInteger(count) || count < 1 || count > shardsMax)
+    throw new Error(`SLUICE_SHARDS=${input} is not a whole number from 1 to ${shardsMax}`);
+  return count;
 }
 
 export interface CloudflareBindings {
@@ -29,6 +58,8 @@ export interface CloudflareBindings {
   readonly SLUICE_MASTER_KEY: string;
   /** How often the workers run, in seconds. Default 60. */
   readonly SLUICE_WORKERS_EVERY?: string;
+  /** How many objects the metadata are in, for ever. Default 1. */
+  readonly SLUICE_SHARDS?: string;
 }
 
 /** Longer than a request takes between two renewals; a Worker cannot renew between its requests. */
@@ -55,6 +86,20 @@ export function readMasterKey(text: unknown): Uint8Array {
   if (key.length !== cipherKeyBytes)
     throw new Error(`SLUICE_MASTER_KEY is not ${cipherKeyBytes} bytes as base64: openssl rand -base64 32`);
   return key;
+}
+
+/** The metadata port over calls to the objects. */
+export function durableRecords(
+  send: SendToShard,
+  count: number,
+  {
+    clock,
+    tables: known = Object.values(tables),
+  }: { readonly clock: Clock; readonly tables?: readonly AnyTable[] },
+): RemoteRecords {
+  const options = { clock, random: systemRandom(), intentTtlMs, isSharded: count > 1 };
+  if (count === 1) return remoteRecords((name, args) => send(0, name, args), options);
+  return remoteRecords(shardCalls(send, { count, tables: known, intentTtlMs }), options);
 }
 
 export const openR2 = (bucket: R2Bucket, clock: Clock): ObjectBytes =>

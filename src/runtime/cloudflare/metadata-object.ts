@@ -1,13 +1,18 @@
 /**
  * `SluiceMetadata`, the class of the Durable Object that has the metadata, and runs the background workers by alarms.
  *
- * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes.
+ * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes; or several share the partitions, with
+ * a journal of side changes between them (`backends/metadata/records/outbox.ts`).
  */
-import { serveRecords } from '../../backends/metadata/records/remote.ts';
+import type { ShardPlace } from '../../backends/metadata/records/placement.ts';
+import {
+  misplacedMessage,
+  type RemoteRecords,
+  serveRecords,
+} from '../../backends/metadata/records/remote.ts';
 import { type Sql, type SqliteStore, sqliteStore } from '../../backends/metadata/records/sqlite.ts';
 import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import { parseConfig } from '../../config/read-config.ts';
-import type { WorkerName } from '../../config/workers.ts';
 import type { Config, Environment } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import { openContext } from '../../portable-context.ts';
@@ -16,14 +21,18 @@ import type { AnyTable } from '../../ports/metadata-store.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { createLineLog } from '../../telemetry/log-line.ts';
-import { startWorkers } from '../../workers/registry.ts';
+import { lightWorkers, startRegistered } from '../../workers/registry.ts';
 import {
   type CloudflareBindings,
+  durableRecords,
   intentTtlMs,
+  type MetadataNamespace,
+  type MetadataStub,
   openCryptography,
   openR2,
   openSinks,
   readMasterKey,
+  shardObject,
   workerSettings,
 } from './bindings.ts';
 
@@ -66,31 +75,23 @@ function objectSql({ storage }: ObjectState): Sql {
 
 /** How long the workers run at an alarm. */
 const workersMs = 10_000;
-/** Those that need the memory or the time of no long scan, and pass on the bytes of no object (docs/workers.md). */
-const alarmWorkers = [
-  'gc',
-  'bucket-stats',
-  'force-empty',
-  'lifecycle',
-  'queue-retention',
-  'audit-retention',
-  'access-log',
-  'inventory',
-  'notify',
-  'health-history',
-  'quota-reconcile',
-  'usage-rollup',
-  'rewrap',
-] as const satisfies readonly WorkerName[];
+/** docs/workers.md says why the others do not run. */
+const alarmWorkers = Object.keys(lightWorkers) as (keyof typeof lightWorkers)[];
 
 /** Below the 10 GB of an object, so that deletions and the workers still have room. */
 const databaseBytesMax = 9_000_000_000;
+
+/** Of the only object. */
+const wholePlace: ShardPlace = { number: 0, count: 1 };
 
 export class SluiceMetadata extends ObjectBase {
   readonly #state: ObjectState;
   readonly #env: CloudflareBindings;
   readonly #store: SqliteStore;
   readonly #calls: Readonly<Record<string, (...args: never[]) => Promise<unknown>>>;
+  #place: ShardPlace | undefined;
+  /** The metadata of all objects, where there are several. */
+  #records: RemoteRecords | undefined;
 
   constructor(ctx: unknown, env: CloudflareBindings) {
     super(ctx, env);
@@ -104,6 +105,8 @@ export class SluiceMetadata extends ObjectBase {
       bytesMax: databaseBytesMax,
     });
     this.#calls = serveRecords(this.#store, this.tables());
+    this.#place = this.#store.findPlace();
+    if (this.#place !== undefined) this.#connect(this.#place);
     void this.#state.blockConcurrencyWhile(async () => {
       if ((await this.#state.storage.getAlarm()) === null) await this.#setAlarm();
     });
@@ -119,10 +122,56 @@ export class SluiceMetadata extends ObjectBase {
   }
 
   /** One call of the metadata port. Only Workers with a binding of the class can send one. */
-  call(name: string, args: readonly unknown[]): Promise<unknown> {
+  async call(name: string, args: readonly unknown[], place = wholePlace): Promise<unknown> {
     const serve = Object.hasOwn(this.#calls, name) ? this.#calls[name] : undefined;
-    if (serve === undefined) return Promise.reject(new Error(`there is no call ${name}`));
+    if (serve === undefined) throw new Error(`there is no call ${name}`);
+    if (!this.#has(place)) await this.join(place);
     return serve(...(args as never[]));
+  }
+
+  #has({ number, count }: ShardPlace): boolean {
+    return this.#place?.number === number && this.#place.count === count;
+  }
+
+  /** Takes a place, the same for ever: an empty object takes any that the first object agrees with. */
+  async join(place: ShardPlace): Promise<void> {
+    if (this.#place === undefined && place.count > 1) {
+      // A number that the operator has changed must not make an empty object answer for rows that are elsewhere.
+      if (place.number > 0) await this.stub(0).join({ ...place, number: 0 });
+      if (await this.#store.take(place)) this.#place = place;
+    }
+    // Without shards, the place is not stored: there can be some as long as the object is empty when it starts.
+    this.#place ??= wholePlace;
+    const { number, count } = this.#place;
+    if (number !== place.number || count !== place.count)
+      throw new Error(
+        `${misplacedMessage}: the metadata of this gateway are in ${count} objects and this is number ${number}, but the Worker asks for number ${place.number} of ${place.count}. SLUICE_SHARDS cannot be changed`,
+      );
+    if (count > 1) this.#connect({ number, count });
+  }
+
+  /** The object of another shard. */
+  protected stub(shard: number): MetadataStub {
+    const namespace = this.#env.SLUICE as MetadataNamespace | undefined;
+    if (namespace === undefined)
+      throw new Error('shards need the binding SLUICE in the script of the object too');
+    return shardObject(namespace, shard);
+  }
+
+  #connect({ number, count }: ShardPlace): void {
+    const to = (shard: number): MetadataStub => (shard === number ? this : this.stub(shard));
+    this.#store.join({
+      number,
+      count,
+      send: async (shard, entries) => {
+        await to(shard).call('receive', [number, entries], { number: shard, count });
+      },
+    });
+    this.#records ??= durableRecords(
+      (shard, name, args) => to(shard).call(name, args, { number: shard, count }),
+      count,
+      { clock: systemClock },
+    );
   }
 
   maintain(): Promise<void> {
@@ -138,7 +187,10 @@ export class SluiceMetadata extends ObjectBase {
     try {
       if ('faults' in config) throw new Error(config.faults.join('\n'));
       await this.maintain();
-      await this.#work(config, { ...silentTelemetry, log });
+      await this.#store.outbox?.settleAll();
+      await this.#records?.maintain();
+      // An empty object may be the one of a place that it was refused.
+      if (!this.#store.isEmpty()) await this.#work(config, { ...silentTelemetry, log });
     } catch (cause) {
       log('ERROR', 'the workers of an alarm failed', { cause });
     } finally {
@@ -158,18 +210,18 @@ export class SluiceMetadata extends ObjectBase {
         bindings: this.#env as object as Bindings,
       }),
       telemetry,
-      metadata: this.#store,
+      metadata: this.#records ?? this.#store,
       bytes: openR2(this.#env.BUCKET, systemClock),
       masterKeys: [readMasterKey(this.#env.SLUICE_MASTER_KEY)],
     });
     const named = config.SVC_WORKERS;
     const ends = new AbortController();
-    const workers = startWorkers(
-      context,
-      alarmWorkers.filter((name) => named.includes(name)),
-      ends.signal,
-      { process: 'durable-object' },
-    );
+    const workers = startRegistered(context, {
+      registry: lightWorkers,
+      names: alarmWorkers.filter((name) => named.includes(name)),
+      signal: ends.signal,
+      host: { process: `durable-object-${this.#place?.number ?? 0}` },
+    });
     await systemClock.sleep(workersMs);
     await workers.stop();
     await context.lateWrites.flush();

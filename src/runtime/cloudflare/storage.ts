@@ -1,31 +1,31 @@
 /** The storage of a gateway in a Worker: metadata in the Durable Object `SluiceMetadata`, bytes in R2 (docs/workers.md). */
 
 import type { R2Bucket } from '../../backends/data/r2.ts';
-import { type RemoteRecords, remoteRecords, type SendCall } from '../../backends/metadata/records/remote.ts';
+import type { RemoteRecords } from '../../backends/metadata/records/remote.ts';
+import type { SendToShard } from '../../backends/metadata/records/shard-calls.ts';
 import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import type { Config } from '../../config.ts';
 import type { Storage } from '../../gateway-opener.ts';
 import { type ContextParts, openContext } from '../../portable-context.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
 import type { LateWrites, MetadataStore, Op } from '../../ports/metadata-store.ts';
-import { systemRandom } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import {
   type CloudflareBindings,
+  durableRecords,
   intentTtlMs,
   type MetadataNamespace,
   openCryptography,
   openR2,
   openSinks,
   readMasterKey,
+  readShards,
+  shardObject,
   workerSettings,
 } from './bindings.ts';
 
 /** The runtime's own module. Elsewhere, for example in a test or a build, nothing has to be kept alive. */
 const { waitUntil } = await import('cloudflare:workers').catch(() => ({ waitUntil() {} }));
-
-/** The object of a gateway; further ones would be its shards. */
-const objectName = 'metadata';
 
 /** Longer than a runtime keeps a request alive after its reply. */
 const outlivingMs = 25_000;
@@ -87,15 +87,11 @@ function renewing(records: RemoteRecords): RemoteRecords {
   });
 }
 
-interface MetadataStub {
-  call: SendCall;
-}
-
 /** The metadata port over a binding. A stub belongs to the request that made it, so each call makes one. */
-function durableMetadata(namespace: MetadataNamespace, clock: Clock): RemoteRecords {
-  const send: SendCall = (name, args) =>
-    (namespace.get(namespace.idFromName(objectName)) as MetadataStub).call(name, args);
-  return remoteRecords(send, { clock, random: systemRandom(), intentTtlMs });
+function durableMetadata(namespace: MetadataNamespace, count: number, clock: Clock): RemoteRecords {
+  const send: SendToShard = (shard, name, args) =>
+    shardObject(namespace, shard).call(name, args, { number: shard, count });
+  return durableRecords(send, count, { clock });
 }
 
 export interface CloudflareOptions {
@@ -107,14 +103,20 @@ export interface CloudflareOptions {
   readonly masterKey: string;
   /** The bindings of queues that targets of type `queue` name: the `env` of the Worker, for example. */
   readonly queues?: Bindings;
+  /** How many objects the metadata are in. It cannot be changed once there are some. Default 1. */
+  readonly shards?: number;
 }
 
 function partsOf(
-  { objects, metadata, masterKey, queues = {} }: CloudflareOptions,
+  { objects, metadata, masterKey, queues = {}, shards }: CloudflareOptions,
   { config, telemetry }: { readonly config: Config; readonly telemetry: Telemetry },
 ): ContextParts {
   const cryptography = openCryptography();
-  const records = renewing(durableMetadata(metadata, requestClock));
+  const count = readShards(shards);
+  // A bucket of one shard is in one object, and its rows could not move when it gets more.
+  if (count > 1 && config.SVC_BUCKET_SHARDS < 2)
+    throw new Error('SVC_BUCKET_SHARDS=1 keeps a bucket in one object: with SLUICE_SHARDS it is at least 2');
+  const records = renewing(durableMetadata(metadata, count, requestClock));
   return {
     ...cryptography,
     telemetry,
@@ -141,8 +143,9 @@ export const openCloudflare = (
   { telemetry, tracer }: Required<Pick<ContextParts, 'telemetry' | 'tracer'>>,
 ) => {
   const { BUCKET: objects, SLUICE: metadata, SLUICE_MASTER_KEY: masterKey } = bindings;
+  const shards = readShards(bindings.SLUICE_SHARDS);
   // The cast: bindings have any name.
   const queues = bindings as object as Bindings;
-  const parts = partsOf({ objects, metadata, masterKey, queues }, { config, telemetry });
+  const parts = partsOf({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
   return openContext(config, { ...parts, tracer });
 };

@@ -24,6 +24,7 @@ import {
   type SideChange,
   type SortOf,
   type Stored,
+  StoreRefused,
   StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -39,22 +40,25 @@ import {
   keyOf,
 } from '../rules.ts';
 import { fullMessage } from './ordered-store.ts';
+import { addsTo, type OutboxEntry } from './outbox.ts';
 import type { ReadSpan, RecordStore } from './store.ts';
 
 /** A partition in a message: its table by name. */
-interface SentPartition {
+export interface SentPartition {
   readonly table: string;
   readonly in: object;
+  readonly ways?: number | undefined;
   readonly fence?: number | undefined;
 }
 
 const encodePartition = (at: At<AnyTable>): SentPartition => ({
   table: at.table.name,
   in: at.in,
+  ...(at.ways === undefined ? {} : { ways: at.ways }),
   ...(at.fence === undefined ? {} : { fence: at.fence }),
 });
 
-type SentSideChange = Omit<SideChange, 'at'> & { readonly at: SentPartition };
+export type SentSideChange = Omit<SideChange, 'at'> & { readonly at: SentPartition };
 interface SentOptions {
   readonly op?: Op | undefined;
   readonly then: readonly SentSideChange[];
@@ -75,51 +79,109 @@ function assertSideKeys(changes: readonly SideChange[] = []): void {
 /** Rows of one answer. */
 const pageMax = 1_000;
 
-/** The answers to calls, over a store and the tables that they may name. */
-export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
+/** Finds the tables that calls may name. */
+export function tableFinder(tables: readonly AnyTable[]): (name: string) => AnyTable {
   const byName = new Map(tables.map((table) => [table.name, table]));
-  const decodePartition = ({ table: name, ...rest }: SentPartition): At<AnyTable> => {
+  return (name) => {
     const table = byName.get(name);
     if (table === undefined) throw new Error(`there is no table ${name}`);
-    return { table, ...rest } as At<AnyTable>;
+    return table;
   };
-  const decodeSideChanges = (changes: readonly SentSideChange[]): SideChange[] =>
-    changes.map((change) => ({ ...change, at: decodePartition(change.at) }) as SideChange);
+}
+
+/** What other stores send, and what was not sent to them yet. */
+const serveOutbox = (store: RecordStore, tableOf: (name: string) => AnyTable) => ({
+  /** Entries of another store's outbox. It waits for no other store, so that two of them never wait for each other. */
+  receive: (sender: number, entries: readonly OutboxEntry[]) => store.receive(sender, entries, tableOf),
+  pendingAdditions: async (partition: SentPartition) => {
+    const table = tableOf(partition.table);
+    const key = buildOrder(table).partitionKey(partition.in as Columns);
+    return (await store.outbox?.isPending(addsTo(table, key))) ?? false;
+  },
+  pendingPuts: async (name: string) =>
+    (await store.outbox?.isPending(({ table, put }) => put !== undefined && table === name)) ?? false,
+});
+
+function serveIntents(store: RecordStore) {
   const { epochRows } = store;
   return {
-    get: (partition: SentPartition, key: object) => store.get(decodePartition(partition), key as never),
-    page: async (
-      partition: SentPartition,
-      span: Span,
-      requested: { count: number; columns?: readonly string[] | undefined },
-    ) =>
-      store.page(decodePartition(partition), span, {
-        ...requested,
-        count: Math.min(requested.count, pageMax),
-      }),
-    commit: (partition: SentPartition, changes: readonly Change<AnyTable>[], { op, then }: SentOptions) =>
-      store.commit(decodePartition(partition), changes, {
-        then: decodeSideChanges(then),
-        ...(op === undefined ? {} : { op }),
-      }),
-    apply: (changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes)),
-    clear: (partition: SentPartition, range: Range<AnyTable>) =>
-      store.clear(decodePartition(partition), range),
-    fence: (partition: SentPartition) => store.fence(decodePartition(partition)),
-    raiseFence: (partition: SentPartition, generation: number) =>
-      store.raiseFence(decodePartition(partition), generation),
-    openEpoch: (epoch: string) => epochRows.open(epoch),
-    removeEpoch: (epoch: string) => epochRows.remove(epoch),
-    renewEpochs: (epochs: readonly string[]) => epochRows.renew(epochs),
-    abort: (opId: string) => store.abort(opId),
-    isOpen: (opId: string) => store.isOpen(opId),
-    abandoned: () => store.abandoned(),
-    settle: (intent: Abandoned) => store.settle(intent),
-    everyRow: async (name: string, position?: string): Promise<RowPage | undefined> => {
-      for await (const page of store.everyRow(decodePartition({ table: name, in: {} }).table, position))
-        return page;
-      return undefined;
+    /** @param before store time at which a store that keeps no leases refuses: the epoch may have been swept meanwhile */
+    openEpoch: async (epoch: string, before?: number) => {
+      if (before !== undefined && (await store.now()) >= before)
+        throw new StoreUnavailable('the epoch was opened too slowly');
+      return epochRows.open(epoch);
     },
+    removeEpoch: (epoch: string) => epochRows.remove(epoch),
+    /** For a sweep: on its return the commits under the epochs have made their side changes, and no further ones apply. */
+    barEpochs: async (epochs: readonly string[]) => {
+      for (const epoch of epochs) await epochRows.remove(epoch);
+      await store.outbox?.settleAll();
+    },
+    renewEpochs: (epochs: readonly string[]) => epochRows.renew(epochs),
+    abort: async (opId: string) => {
+      await store.abort(opId);
+      await store.outbox?.settleAll();
+    },
+    isOpen: (opId: string) => store.isOpen(opId),
+    abandoned: async () => {
+      const found = await store.abandoned();
+      await store.outbox?.settleAll();
+      return found;
+    },
+    settle: (intent: Abandoned) => store.settle(intent),
+  };
+}
+
+/** The answers to calls, over a store and the tables that they may name. */
+export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
+  const tableOf = tableFinder(tables);
+  const decodePartition = ({ table, ...rest }: SentPartition): At<AnyTable> =>
+    ({ table: tableOf(table), ...rest }) as At<AnyTable>;
+  /** A read or write that sees no commit without its side changes in other stores. */
+  const whole =
+    <Args extends readonly unknown[], Result>(serve: (...args: Args) => Result) =>
+    async (...args: Args): Promise<Awaited<Result>> => {
+      await store.outbox?.catchUp();
+      return await serve(...args);
+    };
+  const decodeSideChanges = (changes: readonly SentSideChange[]): SideChange[] =>
+    changes.map((change) => ({ ...change, at: decodePartition(change.at) }) as SideChange);
+  return {
+    get: whole((partition: SentPartition, key: object) =>
+      store.get(decodePartition(partition), key as never),
+    ),
+    page: whole(
+      (
+        partition: SentPartition,
+        span: Span,
+        requested: { count: number; columns?: readonly string[] | undefined },
+      ) =>
+        store.page(decodePartition(partition), span, {
+          ...requested,
+          count: Math.min(requested.count, pageMax),
+        }),
+    ),
+    commit: whole(
+      (partition: SentPartition, changes: readonly Change<AnyTable>[], { op, then }: SentOptions) =>
+        store.commit(decodePartition(partition), changes, {
+          then: decodeSideChanges(then),
+          ...(op === undefined ? {} : { op }),
+        }),
+    ),
+    apply: whole((changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes))),
+    clear: whole((partition: SentPartition, range: Range<AnyTable>) =>
+      store.clear(decodePartition(partition), range),
+    ),
+    fence: whole((partition: SentPartition) => store.fence(decodePartition(partition))),
+    raiseFence: whole((partition: SentPartition, generation: number) =>
+      store.raiseFence(decodePartition(partition), generation),
+    ),
+    ...serveOutbox(store, tableOf),
+    ...serveIntents(store),
+    everyRow: whole(async (name: string, position?: string): Promise<RowPage | undefined> => {
+      for await (const page of store.everyRow(tableOf(name), position)) return page;
+      return undefined;
+    }),
     now: () => store.now(),
     health: () => store.health(),
   };
@@ -130,11 +192,16 @@ export type RecordCalls = ReturnType<typeof serveRecords>;
 /** Sends a call, and returns the result or throws. */
 export type SendCall = (name: keyof RecordCalls, args: readonly unknown[]) => Promise<unknown>;
 
+/** The beginning of the message of a store that is another than the caller takes it for. */
+export const misplacedMessage = 'the number of shards differs';
+
 export interface RemoteOptions {
   readonly clock: Clock;
   readonly random: Random;
   /** How long intents live without a renewal; the same as where the store is. */
   readonly intentTtlMs: number;
+  /** The calls go to several stores (`shardCalls`), so a commit's side changes may be missing for a while. */
+  readonly isSharded?: boolean;
 }
 
 export interface RemoteRecords extends MetadataStore {
@@ -146,10 +213,12 @@ class Remote implements RemoteRecords {
   readonly isDistant = true;
   /** A partition is one ordered range. */
   readonly split = undefined;
+  readonly hasPendingPuts: MetadataStore['hasPendingPuts'];
   readonly #own: Epochs;
   readonly #calls: RecordCalls;
+  readonly #isSharded: boolean;
 
-  constructor(send: SendCall, { clock, random, intentTtlMs: ttlMs }: RemoteOptions) {
+  constructor(send: SendCall, { clock, random, intentTtlMs: ttlMs, isSharded = false }: RemoteOptions) {
     // The cast: `serveRecords` declares the answer of each name.
     const calls = new Proxy({} as RecordCalls, {
       get:
@@ -159,11 +228,14 @@ class Remote implements RemoteRecords {
             return await send(name, args);
           } catch (cause) {
             if (String(cause).includes(fullMessage)) throw new StorageFull(fullMessage, { cause });
+            if (String(cause).includes(misplacedMessage)) throw new StoreRefused(String(cause), { cause });
             throw new StoreUnavailable('the metadata store did not answer', { cause });
           }
         },
     });
     this.#calls = calls;
+    this.#isSharded = isSharded;
+    this.hasPendingPuts = isSharded ? (table) => calls.pendingPuts(table.name) : undefined;
     this.#own = new Epochs({
       clock,
       random,
@@ -228,9 +300,9 @@ class Remote implements RemoteRecords {
     return this.#calls.settle(intent);
   }
 
-  /** Side changes are part of their commit's transaction. */
-  async hasPendingAdditions(): Promise<boolean> {
-    return false;
+  /** In one store, side changes are part of their commit's transaction. */
+  async hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean> {
+    return this.#isSharded && this.#calls.pendingAdditions(encodePartition(at));
   }
 
   async apply(changes: readonly SideChange[]): Promise<void> {

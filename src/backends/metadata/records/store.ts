@@ -35,10 +35,12 @@ import {
   tableSpan,
 } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
-import { type Codec, Codecs } from './codec.ts';
+import { type Codec, Codecs, textKeyIn } from './codec.ts';
 import { removalsPerTransaction } from './expiries.ts';
 import { Intents } from './intents.ts';
 import type { OrderedStore, Submit } from './ordered-store.ts';
+import { inboxKey, Outbox, type OutboxEntry, type OutboxPorts } from './outbox.ts';
+import type { ShardPlace } from './placement.ts';
 import { Transactions } from './transaction.ts';
 
 export interface RecordPorts {
@@ -61,6 +63,7 @@ export abstract class RecordStore implements MetadataStore {
   protected readonly submit: Submit;
   readonly #store: OrderedStore;
   #closing: Promise<void> | undefined;
+  #outbox: Outbox | undefined;
 
   constructor(ports: RecordPorts) {
     this.#store = ports.store;
@@ -113,11 +116,69 @@ export abstract class RecordStore implements MetadataStore {
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
     assertCommit(at, changes as readonly Change<AnyTable>[], options);
-    const prepared = this.transactions.prepare(at, changes as readonly Change<AnyTable>[], options);
+    const shard = this.#outbox;
+    const listed = changes as readonly Change<AnyTable>[];
+    const prepared = this.transactions.prepare(at, listed, { ...options, shard });
     const frees = options.frees === true || isAnyRemoval([...changes, ...(options.then ?? [])]);
-    return this.submit((batch) => this.transactions.commit(batch, prepared) as Outcome<T>, {
+    const outcome = await this.submit((batch) => this.transactions.commit(batch, prepared) as Outcome<T>, {
       frees,
     });
+    if (outcome.applied && shard !== undefined)
+      await Promise.all(prepared.targets.map((target) => shard.settle(target, Number(outcome.revision))));
+    return outcome;
+  }
+
+  /** Present where other stores have some of the partitions. */
+  get outbox(): Outbox | undefined {
+    return this.#outbox;
+  }
+
+  /** The place that the store was given when it was empty. */
+  findPlace(): ShardPlace | undefined {
+    const [number, count] = (this.#store.find(placeKey) ?? []) as number[];
+    return number === undefined || count === undefined ? undefined : { number, count };
+  }
+
+  isEmpty(): boolean {
+    const all = { low: new Uint8Array(0), high: Uint8Array.of(0xff), reverse: false };
+    return this.#store.read(all, () => false);
+  }
+
+  /** Gives an empty store its place among others. @returns false where it has rows */
+  take({ number, count }: ShardPlace): Promise<boolean> {
+    return this.submit(() => {
+      if (!this.isEmpty()) return false;
+      this.#store.put(placeKey, [number, count]);
+      return true;
+    });
+  }
+
+  /** From now on the side changes of other stores' partitions go to these. */
+  join(ports: Pick<OutboxPorts, 'number' | 'count' | 'send'>): void {
+    this.#outbox ??= new Outbox({ ...ports, store: this.#store, submit: this.submit });
+  }
+
+  /** Applies the entries of another store that have not arrived before. @param tableOf the table of a name */
+  async receive(
+    sender: number,
+    entries: readonly OutboxEntry[],
+    tableOf: (name: string) => AnyTable,
+  ): Promise<void> {
+    const key = inboxKey(sender);
+    const prepared = entries.map(({ number, changes }) => ({
+      number,
+      writes: changes.map((change) => this.transactions.prepareEncoded(tableOf(change.table), change)),
+    }));
+    await this.submit(
+      (batch) => {
+        const last = (this.#store.find(key) as number | undefined) ?? 0;
+        const fresh = prepared.filter(({ number }) => number > last);
+        for (const { writes } of fresh) this.transactions.write(batch, writes);
+        this.#store.put(key, fresh.at(-1)?.number ?? last);
+      },
+      // Its commit has applied already.
+      { frees: true },
+    );
   }
 
   async end(op: Op): Promise<void> {
@@ -228,6 +289,8 @@ export abstract class RecordStore implements MetadataStore {
     if (this.#closing !== undefined) throw new Error('the metadata store is closed');
   }
 }
+
+const placeKey = textKeyIn('shard', '');
 
 const isAnyRemoval = (changes: readonly object[]): boolean => changes.some((change) => 'remove' in change);
 

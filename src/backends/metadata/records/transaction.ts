@@ -14,6 +14,8 @@ import { assertSameKey, keyOf } from '../rules.ts';
 import { type Codec, type Codecs, expiryKey, keyIn } from './codec.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter, OrderedStore } from './ordered-store.ts';
+import { type EncodedChange, outboxKey } from './outbox.ts';
+import { placeOf, type ShardPlace } from './placement.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
@@ -33,6 +35,8 @@ export interface PreparedCommit {
   readonly opId: string | undefined;
   readonly checks: readonly Check[];
   readonly writes: readonly Write[];
+  /** The other stores that have some of its side changes. */
+  readonly targets: readonly number[];
 }
 
 export type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
@@ -73,7 +77,12 @@ export class Transactions {
   prepare(
     at: At<AnyTable>,
     changes: readonly Change<AnyTable>[],
-    options: { readonly op?: { readonly id: string }; readonly then?: readonly SideChange[] },
+    options: {
+      readonly op?: { readonly id: string };
+      readonly then?: readonly SideChange[];
+      /** Present where other stores have some of the partitions. */
+      readonly shard?: ShardPlace | undefined;
+    },
   ): PreparedCommit {
     const codec = this.#codecs.of(at.table);
     const keys = changes.map((change) => codec.key(at.in, keyOf(change)));
@@ -87,8 +96,40 @@ export class Transactions {
       if ('put' in change) writes.push(this.#put(codec, key, change));
       else if ('remove' in change) writes.push(this.#remove(key));
     });
-    for (const change of options.then ?? []) writes.push(this.prepareSide(change));
-    return { at, opId: options.op?.id, checks, writes };
+    const { then = [], shard } = options;
+    const others = new Map<number, EncodedChange[]>();
+    for (const change of then) {
+      const target = shard && placeOf(change.at, keyOf(change) as Columns, shard.count);
+      if (target === shard?.number) writes.push(this.prepareSide(change));
+      else others.set(target as number, [...(others.get(target as number) ?? []), this.encodeSide(change)]);
+    }
+    for (const [target, encoded] of others)
+      writes.push({ apply: (_, revision) => this.#store.put(outboxKey(target, revision), encoded) });
+    return { at, opId: options.op?.id, checks, writes, targets: [...others.keys()] };
+  }
+
+  /** For the outbox. */
+  encodeSide(change: SideChange): EncodedChange {
+    const { table } = change.at as At<AnyTable>;
+    const codec = this.#codecs.of(table);
+    const sent = { table: table.name, key: codec.key(change.at.in, keyOf(change)) };
+    if ('add' in change) return { ...sent, by: change.by };
+    if ('remove' in change) return sent;
+    const put = codec.encode(change.put as Columns);
+    put[1] = change.expiresAt;
+    return { ...sent, put };
+  }
+
+  /** A side change of another store's commit. */
+  prepareEncoded(table: AnyTable, { key, put, by }: EncodedChange): Write {
+    const codec = this.#codecs.of(table);
+    if (by !== undefined) return this.#add(codec, key, by);
+    if (put === undefined) return this.#remove(key);
+    return this.#putStored(codec, {
+      key,
+      stored: put,
+      expiresAt: (put[1] ?? undefined) as number | undefined,
+    });
   }
 
   prepareSide(change: SideChange): Write {
@@ -99,8 +140,22 @@ export class Transactions {
   }
 
   #put(codec: Codec, key: Uint8Array, change: { readonly put: unknown; readonly expiresAt?: number }): Write {
-    const stored = codec.encode(change.put as Columns);
     const { expiresAt } = change;
+    return this.#putStored(codec, { key, stored: codec.encode(change.put as Columns), expiresAt });
+  }
+
+  #putStored(
+    codec: Codec,
+    {
+      key,
+      stored,
+      expiresAt,
+    }: {
+      readonly key: Uint8Array;
+      readonly stored: StoredRow;
+      readonly expiresAt: number | undefined;
+    },
+  ): Write {
     const entry = expiresAt === undefined ? undefined : expiryKey(expiresAt, key);
     // A page is not written for an entry that is there already.
     let isIndexed = false;

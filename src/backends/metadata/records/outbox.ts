@@ -1,0 +1,165 @@
+/**
+ * The journal of side changes between stores that share the partitions of one gateway (docs/adr/0049). A commit writes its side changes of
+ * other stores into the outbox of its own store, in its own transaction. Then the store sends them, in the order of their commits, and
+ * removes what the other store has. An entry has the revision of its commit as number, and the receiver keeps the number of the last
+ * entry of each sender, so it applies each one once, however often it arrives.
+ *
+ * The commit returns when the others have its side changes. Where one cannot be reached, the entries stay, the commit's outcome is unknown
+ * to its caller, and the store answers no read and no write before it has sent them. So a caller sees a commit without its side changes only
+ * while they are sent for the first time.
+ */
+import { type AnyTable, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { compareBytes } from '../key-order.ts';
+import type { StoredRow } from '../row-codec.ts';
+import { keyIn } from './codec.ts';
+import type { OrderedStore, Submit } from './ordered-store.ts';
+import type { ShardPlace } from './placement.ts';
+
+/** A side change whose key and row are encoded. Neither `put` nor `by`: it removes the row. */
+export interface EncodedChange {
+  readonly table: string;
+  readonly key: Uint8Array;
+  readonly put?: StoredRow;
+  readonly by?: Readonly<Record<string, number>>;
+}
+
+/** The side changes of one commit for one store. */
+export interface OutboxEntry {
+  /** Ascending from one sender to one receiver. */
+  readonly number: number;
+  readonly changes: readonly EncodedChange[];
+}
+
+export interface OutboxPorts extends ShardPlace {
+  readonly store: OrderedStore;
+  readonly submit: Submit;
+  /** Resolves when the other store has applied the entries, durably. */
+  send(target: number, entries: readonly OutboxEntry[]): Promise<void>;
+}
+
+/** Entries of one message; the side changes of a commit are below `commitLimits.bytes`. */
+const entriesMax = 64;
+/** A message without an answer is sent again, with what follows it. */
+const answerMs = 10_000;
+
+const place = (name: 'outbox' | 'inbox', other: number, number?: number): Uint8Array => {
+  const rest = new Uint8Array(number === undefined ? 2 : 10);
+  const view = new DataView(rest.buffer);
+  view.setUint16(0, other);
+  if (number !== undefined) view.setBigUint64(2, BigInt(number));
+  return keyIn(name, rest);
+};
+
+export const outboxKey = (target: number, number: number): Uint8Array => place('outbox', target, number);
+/** Under it is the number of the last entry of a sender. */
+export const inboxKey = (sender: number): Uint8Array => place('inbox', sender);
+
+export class Outbox implements ShardPlace {
+  readonly number: number;
+  readonly count: number;
+  readonly #ports: OutboxPorts;
+  readonly #rounds = new Map<number, Promise<void>>();
+  /** The stores for which entries are left from before this one started, or from an error. */
+  readonly #behind = new Set<number>();
+
+  constructor(ports: OutboxPorts) {
+    this.number = ports.number;
+    this.count = ports.count;
+    this.#ports = ports;
+    for (const target of this.#targets()) this.#behind.add(target);
+  }
+
+  /** Sends the entries of a commit. @throws StoreUnavailable where another store did not confirm them; the next call sends them again */
+  async settle(target: number, upTo: number): Promise<void> {
+    while ((this.#edge(target, false) ?? Number.POSITIVE_INFINITY) <= upTo) await this.#round(target);
+  }
+
+  /** Sends everything that was there at the call. */
+  async settleAll(): Promise<void> {
+    await Promise.all(this.#targets().map((target) => this.settle(target, this.#edge(target, true) ?? 0)));
+  }
+
+  /** Call it before each read and write: it does nothing unless entries could not be sent. */
+  async catchUp(): Promise<void> {
+    if (this.#behind.size === 0) return;
+    for (const target of [...this.#behind]) {
+      await this.settle(target, this.#edge(target, true) ?? 0);
+      this.#behind.delete(target);
+    }
+  }
+
+  /** Whether a change of a commit that has applied may not have arrived. */
+  async isPending(matches: (change: EncodedChange) => boolean): Promise<boolean> {
+    await this.settleAll().catch(() => undefined);
+    return this.#targets().some((target) =>
+      this.#read(target, { limit: Number.POSITIVE_INFINITY }).some(({ changes }) => changes.some(matches)),
+    );
+  }
+
+  #targets(): readonly number[] {
+    return Array.from({ length: this.#ports.count }, (_, target) => target).filter(
+      (target) => target !== this.#ports.number && this.#edge(target, false) !== undefined,
+    );
+  }
+
+  #round(target: number): Promise<void> {
+    let round = this.#rounds.get(target);
+    if (round === undefined) {
+      round = this.#send(target).finally(() => this.#rounds.delete(target));
+      this.#rounds.set(target, round);
+    }
+    return round;
+  }
+
+  async #send(target: number): Promise<void> {
+    const { store, submit, send } = this.#ports;
+    const entries = this.#read(target, { limit: entriesMax });
+    try {
+      await inTime(send(target, entries));
+    } catch (cause) {
+      this.#behind.add(target);
+      throw new StoreUnavailable(`shard ${target} did not confirm side changes`, { cause });
+    }
+    await submit(
+      () => {
+        for (const { number } of entries) store.remove(outboxKey(target, number));
+      },
+      { frees: true },
+    );
+  }
+
+  /** The number of the first or last entry. */
+  #edge(target: number, reverse: boolean): number | undefined {
+    return this.#read(target, { limit: 1, reverse })[0]?.number;
+  }
+
+  #read(
+    target: number,
+    { limit, reverse = false }: { readonly limit: number; readonly reverse?: boolean },
+  ): readonly OutboxEntry[] {
+    const { store } = this.#ports;
+    const entries: OutboxEntry[] = [];
+    const span = { low: outboxKey(target, 0), high: outboxKey(target + 1, 0), reverse };
+    store.read(span, (key, changes) => {
+      const number = Number(new DataView(key.buffer, key.byteOffset).getBigUint64(3));
+      return entries.push({ number, changes: changes as readonly EncodedChange[] }) < limit;
+    });
+    return entries;
+  }
+}
+
+async function inTime(sent: Promise<void>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${answerMs} ms`)), answerMs);
+  });
+  await Promise.race([sent, late]).finally(() => clearTimeout(timer));
+}
+
+/** Matches additions to a partition of a counter table. @param partition its key */
+export const addsTo =
+  (table: AnyTable, partition: Uint8Array) =>
+  ({ table: name, key, by }: EncodedChange): boolean =>
+    by !== undefined &&
+    name === table.name &&
+    compareBytes(key.subarray(0, partition.length), partition) === 0;

@@ -1,0 +1,56 @@
+/** The gateway whose objects fail between a commit and its side changes in other objects, while a request says so. Bundled for workerd. */
+import type { Environment } from '../../src/config.ts';
+import type { CloudflareBindings, MetadataStub } from '../../src/runtime/cloudflare/bindings.ts';
+import gateway, { SluiceMetadata as Metadata } from '../../src/runtime/workerd.ts';
+
+/**
+ * What becomes of side changes that an object sends: `refuse` they are not sent; `lose` the other object has them, and the answer is lost;
+ * `evict` the object ends before it sends them, with everything in its memory and what is not stored yet; `evict-late` it ends before it
+ * learns that the other one has them.
+ */
+let fault = 'none';
+/** Of the calls. */
+let share = 1;
+
+interface State {
+  abort(reason: string): void;
+}
+
+export class SluiceMetadata extends Metadata {
+  readonly #state: State;
+
+  constructor(ctx: unknown, env: CloudflareBindings) {
+    super(ctx, env);
+    this.#state = ctx as State;
+  }
+
+  protected override stub(shard: number): MetadataStub {
+    const stub = super.stub(shard);
+    return {
+      join: (place) => stub.join(place),
+      call: async (name, args, place) => {
+        const isHit = name === 'receive' && fault !== 'none' && Math.random() < share;
+        if (!isHit) return stub.call(name, args, place);
+        const how = fault;
+        if (how === 'lose' || how === 'evict-late') await stub.call(name, args, place);
+        if (how.startsWith('evict')) this.#state.abort('evicted by the test');
+        throw new Error('Network connection lost.');
+      },
+    };
+  }
+}
+
+export default {
+  async fetch(
+    request: Request,
+    env: Environment,
+    execution: { waitUntil(promise: Promise<unknown>): void },
+  ): Promise<Response> {
+    const { searchParams } = new URL(request.url);
+    const asked = searchParams.get('break-shards');
+    if (asked === null) return gateway.fetch(request, env, execution);
+    fault = asked;
+    share = Number(searchParams.get('share') ?? 1);
+    return new Response();
+  },
+};
