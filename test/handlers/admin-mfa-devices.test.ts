@@ -1,5 +1,7 @@
 /** MFA devices at the operator API: of the users of an account, and of the caller itself. */
 import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { authenticator } from '../support/authenticator.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, openGateway } from '../support/gateway.ts';
@@ -75,6 +77,43 @@ describe('operators', () => {
       ['admin:ResyncIamMfaDevice', user, [{ field, new: 'resynchronized' }]],
       ['admin:ResyncIamMfaDevice', user, [{ field, new: 'resynchronized' }]],
     ]);
+  });
+  test('a list reads the users of its devices, 16 at a time', async () => {
+    const clock = virtualClock();
+    const reads = { now: 0, most: 0 };
+    const wrap = (context: Context): Context => {
+      const { metadata } = context;
+      const counting: MetadataStore = Object.create(metadata, {
+        get: {
+          value: async (...asked: Parameters<MetadataStore['get']>) => {
+            reads.now += 1;
+            reads.most = Math.max(reads.most, reads.now);
+            await new Promise(setImmediate);
+            return metadata.get(...asked).finally(() => {
+              reads.now -= 1;
+            });
+          },
+        },
+      });
+      return { ...context, metadata: counting };
+    };
+    await using world = await openGateway({ clock, wrap });
+    const admin = operatorOf(world);
+    for (const user of ['ann', 'ben', 'cid']) {
+      await openUser(world, user);
+      for (const nth of [1, 2, 3, 4, 5, 6]) {
+        const name = `${user}-${nth}`;
+        const { seed } = await admin.must('POST', `${account}/mfa-devices`, { name });
+        await admin.must('PUT', `${account}/users/${user}/mfa-devices/${name}`, lastTwo(appOf(seed, clock)));
+      }
+    }
+    reads.most = 0;
+    const { rows } = await admin.must('GET', `${account}/mfa-devices`);
+    const names = (rows as readonly { readonly name: string; readonly user: string }[]).map(
+      ({ name, user }) => name.startsWith(user),
+    );
+    expect(names).toEqual(Array.from({ length: 18 }, () => true));
+    expect(reads.most).toBe(16);
   });
 });
 
