@@ -1,7 +1,7 @@
 /** A ring of two data centers: gateways in both exclude each other, or refuse to start. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { SerialSetting } from '../../src/backends/metadata/wide-column/serial-scope.ts';
+import type { SerialSetting } from '../../src/backends/metadata/wide-column/schema.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { StoreRefused } from '../../src/ports/metadata-store.ts';

@@ -4,7 +4,7 @@ import {
   assertReachable,
   readReplication,
   replicasIn,
-} from '../../src/backends/metadata/wide-column/serial-scope.ts';
+} from '../../src/backends/metadata/wide-column/schema.ts';
 
 const network = (rest: string): string => `{'class': 'NetworkTopologyStrategy', ${rest}}`;
 const ringOf = (nodes: Record<string, number>): ReadonlyMap<string, number> => new Map(Object.entries(nodes));

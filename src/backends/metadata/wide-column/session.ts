@@ -32,7 +32,7 @@ export interface SessionOptions {
   readonly onSlow?: (query: string, ms: number) => void;
 }
 
-/** Whose quorum reads, writes and decides: that of the local data center, or that of all replicas (serial-scope.ts). */
+/** Whose quorum reads, writes and decides: that of the local data center, or that of all replicas (schema.ts). */
 export type SerialScope = 'local' | 'global';
 
 export interface Statement {

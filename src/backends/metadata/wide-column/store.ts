@@ -42,8 +42,7 @@ import { Intents } from './intents.ts';
 import { defaultLeaseMs, followed, Layouts } from './layouts.ts';
 import { Mover, placed } from './mover.ts';
 import { isAlive, type RawRow } from './rows.ts';
-import { migrate } from './schema.ts';
-import type { SerialSetting } from './serial-scope.ts';
+import { migrate, type SerialSetting } from './schema.ts';
 import {
   codeOf,
   describeError,
