@@ -4,9 +4,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { RecentLines } from '../../src/base/recent-entries.ts';
 import { tarEnd, tarEntry } from '../../src/handlers/admin/support-bundle.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { createTracer } from '../../src/telemetry/tracer.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, bob, openGateway, operator } from '../support/gateway.ts';
+import { openUser } from '../support/iam-users.ts';
 import { auditRows } from '../support/recorded.ts';
 
 const path = '/admin/v1/support-bundle';
@@ -47,6 +52,54 @@ test('an operator gets an archive with settings, health, workers, metrics and tr
   for (const [name, text] of files)
     for (const secret of [...secrets, 'a-token-of-this-test']) expect(text, name).not.toContain(secret);
   expect((await auditRows(world.context)).map(({ action }) => action)).toContain('admin:GetSupportBundle');
+});
+
+test('what policies deny an operator explicitly is not in the archive: operations, and buckets in traces, the log, metrics and failures', async () => {
+  const lines = new RecentLines();
+  for (const bucket of ['secret', 'open'])
+    lines.add(JSON.stringify({ level: 'WARN', message: `about ${bucket}`, bucket }), 1);
+  lines.add(`{"level":"WARN","message":"about secret${'.'.repeat(5_000)}"}`, 1);
+  const tracer = createTracer({
+    ...{ clock: systemClock, random: systemRandom(), process: 'here:1', sample: 0, browser: true },
+  });
+  await using world = await openGateway({
+    wrap: (context) => ({
+      ...context,
+      ...(tracer === undefined ? {} : { tracer }),
+      diagnostics: { version: 'test', name: 'process', process: () => ({}), lines },
+      telemetry: faulty(context.telemetry, {
+        metrics: async () =>
+          'svc_storage_class_bytes{bucket="secret"} 1\nsvc_storage_class_bytes{bucket="open"} 2\nup 3\n',
+      }),
+    }),
+  });
+  for (const name of ['secret', 'open']) {
+    await world.client.put(`/${name}`);
+    expect((await world.bob.get(`/${name}/key`)).status).toBe(403);
+  }
+  const open = { Effect: 'Allow', Action: 'admin:*', Resource: '*' };
+  const readBy = async (name: string, ...denied: readonly object[]) => {
+    const policy = JSON.stringify({ Version: '2012-10-17', Statement: [open, ...denied] });
+    const { credential } = await openUser(world, name, { root: operator, policy });
+    return unpack((await world.as({ credential }).get(path)).bytes);
+  };
+  const all = await readBy('carol');
+  for (const name of ['about.json', 'traces.json', 'traces-with-spans.json', 'metrics.txt'])
+    expect(all.get(`sluice-support/${name}`), name).toContain('secret');
+  const some = await readBy(
+    'dave',
+    { Effect: 'Deny', Action: 'admin:*', Resource: 'arn:aws:admin:::buckets/secret*' },
+    { Effect: 'Deny', Action: ['admin:ListClusters', 'admin:ListSettings'], Resource: '*' },
+  );
+  for (const [name, text] of some) expect(text, name).not.toMatch(/\bsecret\b/);
+  for (const name of ['about.json', 'traces.json', 'traces-with-spans.json', 'metrics.txt'])
+    expect(some.get(`sluice-support/${name}`), name).toContain('open');
+  for (const name of ['clusters.json', 'settings.json'])
+    expect(some.get(`sluice-support/${name}`), name).toContain('explicit deny');
+  expect(some.get('sluice-support/workers.json')).toContain('"workers"');
+  const withoutLog = await readBy('eve', { Effect: 'Deny', Action: 'admin:ListLogs', Resource: '*' });
+  expect(withoutLog.get('sluice-support/about.json')).not.toContain('about open');
+  expect(withoutLog.get('sluice-support/metrics.txt')).toContain('explicit deny');
 });
 
 test('other callers are refused', async () => {

@@ -16,7 +16,7 @@ import type { AdminOperation } from '../../protocol/admin/row.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Wire } from '../../protocol/wire.ts';
-import type { Entries, Fields } from './named-resources.ts';
+import { type Entries, type Fields, visible } from './named-resources.ts';
 
 export interface AdminRequest<N extends AdminOperationName = AdminOperationName> {
   readonly requestId: string;
@@ -71,6 +71,24 @@ export const jsonReply = <T>(value: T, status = 200): JsonReply<T> => ({
   body: JSON.stringify(value),
   json: value,
 });
+
+/** Leaves the entries out of a reply that are about resources that policies deny the caller. */
+export async function withoutDenied(
+  reply: JsonReply<unknown>,
+  { lists = {} }: Pick<AdminOperation, 'lists'>,
+  entries: Entries,
+): Promise<JsonReply<unknown>> {
+  const { json } = reply;
+  if (json === undefined || json === null) return reply;
+  const displayed: Record<string, unknown> = {};
+  for (const list of Object.keys(lists)) {
+    const all = (json as Fields)[list];
+    if (!Array.isArray(all)) continue;
+    const left = await visible(entries, list, all);
+    if (left.length < all.length) displayed[list] = left;
+  }
+  return Object.keys(displayed).length === 0 ? reply : jsonReply({ ...json, ...displayed }, reply.status);
+}
 
 /** A name of the path. @throws NoSuchEntity for one that nothing can have */
 export function nameIn({ params }: { readonly params: ReadonlyMap<string, string> }, kind: string): string {

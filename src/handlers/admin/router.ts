@@ -32,18 +32,11 @@ import {
   type AdminRequest,
   type AskedRead,
   etagOf,
-  type JsonReply,
   jsonReply,
   readPrecondition,
+  withoutDenied,
 } from './call.ts';
-import {
-  type Entries,
-  type Fields,
-  isOwnOf,
-  namedResources,
-  openEntries,
-  visible,
-} from './named-resources.ts';
+import { type Fields, isOwnOf, namedResources, openEntries } from './named-resources.ts';
 import { shareRecentLines, shareRecentRequests, shareRequests } from './recent.ts';
 import { shareDiagnostics } from './support-bundle.ts';
 import { adminHandlers } from './table.ts';
@@ -222,24 +215,6 @@ function withEtag(ctx: Context, reply: Reply): Reply {
 }
 
 const noFields = jsonObject({});
-
-/** Leaves the entries out of a reply that are about resources that policies deny the caller. */
-async function withoutDenied(
-  reply: JsonReply<unknown>,
-  { lists = {} }: Pick<AdminOperation, 'lists'>,
-  entries: Entries,
-): Promise<JsonReply<unknown>> {
-  const { json } = reply;
-  if (json === undefined || json === null) return reply;
-  const displayed: Record<string, unknown> = {};
-  for (const list of Object.keys(lists)) {
-    const all = (json as Fields)[list];
-    if (!Array.isArray(all)) continue;
-    const left = await visible(entries, list, all);
-    if (left.length < all.length) displayed[list] = left;
-  }
-  return Object.keys(displayed).length === 0 ? reply : jsonReply({ ...json, ...displayed }, reply.status);
-}
 
 /** Whether a field limits the request to a resource, so that an Allow of the path alone does not decide. */
 const isScoped = ({ names = {} }: Pick<AdminOperation, 'names'>): boolean =>

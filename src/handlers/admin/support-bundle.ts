@@ -1,15 +1,23 @@
 /**
  * A report about this node for those who help with a problem, as one archive: settings without secrets, versions, health, workers, queues, last
- * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow.
+ * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow. What policies deny
+ * the caller explicitly is not in it: an operation, or a bucket, an account or a cluster.
  */
 
+import { denialOf } from '../../auth/administer.ts';
+import { Refusal } from '../../base/errors.ts';
 import { settings } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openReadiness } from '../../domain/clusters/readiness.ts';
-import type { Reply } from '../../protocol/reply.ts';
-import type { AdminHandler, AdminRequest } from './call.ts';
+import {
+  type AdminOperationName,
+  adminPrefix,
+  describeAdminOperation,
+} from '../../protocol/admin/operations.ts';
+import { type AdminHandler, type AdminRequest, type JsonReply, withoutDenied } from './call.ts';
 import * as clusters from './clusters.ts';
 import * as deliveries from './deliveries.ts';
+import { type Entries, openEntries } from './named-resources.ts';
 import * as peers from './peers.ts';
 import * as storage from './storage.ts';
 import * as traces from './traces.ts';
@@ -46,37 +54,115 @@ const readLine = (line: string): unknown => {
 
 type Part = (ctx: Context, call: AdminRequest) => Promise<unknown>;
 
-/** A part that is the reply of an operation without parameters. */
-const replyOf =
-  (handle: (ctx: Context, call: never) => Promise<Reply>, query: object = {}): Part =>
-  async (ctx, call) =>
-    JSON.parse(String((await handle(ctx, { ...call, query } as never)).body));
+/** An operation as this caller calls it. @throws AccessDenied where a policy denies it explicitly */
+async function openPart(
+  ctx: Context,
+  call: AdminRequest,
+  {
+    operation,
+    params = new Map(),
+  }: { readonly operation: AdminOperationName; readonly params?: AdminRequest['params'] },
+) {
+  const row = describeAdminOperation(operation);
+  const path = row.path
+    .slice(adminPrefix.length + 1)
+    .replace(/:(\w+)/g, (_, name: string) => params.get(name) ?? '');
+  const caller = { ...call.caller, operation };
+  const asked = { action: `admin:${operation}`, path };
+  const denial = await denialOf(ctx, caller, asked);
+  if (denial !== undefined) throw denial;
+  return {
+    row,
+    params,
+    entries: openEntries(ctx, row, { caller, ...asked, fields: Object.fromEntries(params) }),
+  };
+}
 
-const about: Part = async ({ diagnostics, siblings, clock }) => {
+type Handle = (ctx: Context, call: never) => Promise<JsonReply<unknown>>;
+
+/** A part that is the reply of an operation. */
+const replyOf =
+  (operation: AdminOperationName, handle: Handle, query: object = {}): Part =>
+  async (ctx, call) => {
+    const { row, params, entries } = await openPart(ctx, call, { operation, params: call.params });
+    // The casts: the operation has no body, and these are its parameters.
+    const reply = await handle(ctx, { ...call, params, query, entries } as never);
+    return JSON.parse(String((await withoutDenied(reply, row, entries)).body));
+  };
+
+const about: Part = async (ctx, call) => {
+  const { diagnostics, siblings, clock } = ctx;
   const others = await siblings.ask({ topic, about: '' }, askMs);
+  // The cast: a process of this installation has answered.
+  const all = [describeProcess(ctx), ...others.map((each) => JSON.parse(each) as Process)];
+  const lines = await openPart(ctx, call, { operation: 'ListLogs' }).catch((cause: unknown) => {
+    if (cause instanceof Refusal) return undefined;
+    throw cause;
+  });
+  const processes: Process[] = [];
+  for (const { lastErrors, ...process } of all)
+    processes.push({ ...process, lastErrors: await visibleLines(call, lines?.entries, lastErrors) });
   return {
     version: diagnostics?.version ?? 'unknown',
     time: new Date(clock.now()).toISOString(),
-    processes: [
-      describeProcess({ diagnostics } as Context),
-      ...others.map((each) => JSON.parse(each) as unknown),
-    ],
+    processes,
   };
 };
 
+type Process = ReturnType<typeof describeProcess>;
+
+/** @param entries absent where the log is denied as a whole */
+async function visibleLines(
+  { identity }: Pick<AdminRequest, 'identity'>,
+  entries: Entries | undefined,
+  lines: readonly unknown[],
+): Promise<unknown[]> {
+  const left: unknown[] = [];
+  for (const line of lines) {
+    // What a line that was cut is about is not known.
+    const isKnown = typeof line === 'object' && line !== null;
+    const isVisible =
+      identity?.operator === true ||
+      (isKnown && entries !== undefined && (await entries.denialOf('lines', line)) === undefined);
+    if (isVisible) left.push(line);
+  }
+  return left;
+}
+
+const labels = /\b(bucket|account)="((?:[^"\\]|\\.)*)"/g;
+
+/** The samples of metrics that are about no bucket and no account that is denied. */
+const metrics: Part = async (ctx, call) => {
+  const text = await ctx.telemetry.metrics();
+  if (call.identity?.operator === true) return text;
+  // As in lines of the log.
+  const { entries } = await openPart(ctx, call, { operation: 'ListLogs' });
+  const left: string[] = [];
+  for (const line of text.split('\n')) {
+    const about = Object.fromEntries(
+      Array.from(line.matchAll(labels), ([, name = '', value]) => [name, value]),
+    );
+    if ((await entries.denialOf('lines', about)) === undefined) left.push(line);
+  }
+  return left.join('\n');
+};
+
 const masked = '********';
-const readSettings: Part = async ({ config }) =>
-  Object.fromEntries(
+const readSettings: Part = async (ctx, call) => {
+  await openPart(ctx, call, { operation: 'ListSettings' });
+  const { config } = ctx;
+  return Object.fromEntries(
     Object.entries(settings).map(([name, setting]) => {
       const value = config[name as keyof typeof config];
       return [name, 'secret' in setting && value !== undefined ? masked : (value ?? null)];
     }),
   );
+};
 
 const failedTraces: Part = async (ctx, call) => {
   const { tracer } = ctx;
   if (tracer === undefined) return [];
-  const listed = (await replyOf(traces.ListTraces, { limit: tracesMax })(ctx, call)) as {
+  const listed = (await replyOf('ListTraces', traces.ListTraces, { limit: tracesMax })(ctx, call)) as {
     readonly traces: readonly { readonly requestId: string; readonly kept: string }[];
   };
   const failed = listed.traces
@@ -84,7 +170,9 @@ const failedTraces: Part = async (ctx, call) => {
     .slice(0, detailsMax);
   return Promise.all(
     failed.map(({ requestId }) =>
-      replyOf(traces.GetTrace)(ctx, { ...call, params: new Map([['id', requestId]]) }).catch(() => null),
+      replyOf('GetTrace', traces.GetTrace)(ctx, { ...call, params: new Map([['id', requestId]]) }).catch(
+        () => null,
+      ),
     ),
   );
 };
@@ -93,20 +181,20 @@ const parts: Readonly<Record<string, Part>> = {
   'about.json': about,
   'settings.json': readSettings,
   'ready.json': (ctx) => openReadiness(ctx)(),
-  'workers.json': replyOf(workers.ListWorkers),
-  'storage-health.json': replyOf(storage.GetStorageHealth),
-  'storage-metadata.json': replyOf(storage.GetStorageMeta),
-  'storage-data.json': replyOf(storage.GetStorageData),
-  'storage-classes.json': replyOf(storage.GetStorageClasses),
-  'clusters.json': replyOf(clusters.ListClusters),
-  'scrub.json': replyOf(storage.GetScrub),
-  'fsck.json': replyOf(storage.GetFsck),
-  'notify-targets.json': replyOf(deliveries.GetNotifyTargets),
-  'replication-peers.json': replyOf(peers.ListReplicationPeers),
-  'replication-status.json': replyOf(deliveries.GetReplicationStatus),
-  'replication-failed.json': replyOf(deliveries.ListFailedReplications),
-  'metrics.txt': ({ telemetry }) => telemetry.metrics(),
-  'traces.json': replyOf(traces.ListTraces, { limit: tracesMax }),
+  'workers.json': replyOf('ListWorkers', workers.ListWorkers),
+  'storage-health.json': replyOf('GetStorageHealth', storage.GetStorageHealth),
+  'storage-metadata.json': replyOf('GetStorageMeta', storage.GetStorageMeta),
+  'storage-data.json': replyOf('GetStorageData', storage.GetStorageData),
+  'storage-classes.json': replyOf('GetStorageClasses', storage.GetStorageClasses),
+  'clusters.json': replyOf('ListClusters', clusters.ListClusters),
+  'scrub.json': replyOf('GetScrub', storage.GetScrub),
+  'fsck.json': replyOf('GetFsck', storage.GetFsck),
+  'notify-targets.json': replyOf('GetNotifyTargets', deliveries.GetNotifyTargets),
+  'replication-peers.json': replyOf('ListReplicationPeers', peers.ListReplicationPeers),
+  'replication-status.json': replyOf('GetReplicationStatus', deliveries.GetReplicationStatus),
+  'replication-failed.json': replyOf('ListFailedReplications', deliveries.ListFailedReplications),
+  'metrics.txt': metrics,
+  'traces.json': replyOf('ListTraces', traces.ListTraces, { limit: tracesMax }),
   'traces-with-spans.json': failedTraces,
 };
 
