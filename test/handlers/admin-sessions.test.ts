@@ -1,7 +1,8 @@
 /** Log-ins of operators: the cookie, its CSRF token, its end, and what it does not open. */
 import { describe, expect, test, vi } from 'vitest';
+import { commitLogin, scanLogins } from '../../src/metadata/logins.ts';
 import { openActions } from '../support/actions.ts';
-import { type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
+import { bob, type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 import { allow, credentialOf, openUser } from '../support/iam-users.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -261,6 +262,48 @@ test('an access key has twenty log-ins at most: a further one ends the oldest', 
   for (let i = 0; i < 19; i += 1) await openBrowser(world);
   expect((await first.send('GET', '/admin/v1/session')).status).toBe(403);
   expect((await second.send('GET', '/admin/v1/session')).status).toBe(200);
+});
+
+test('where there are a thousand log-ins, a further one ends the oldest of the account that has most, so that no tenant keeps operators out', async () => {
+  const clock = virtualClock();
+  await using world = await openGateway({ clock });
+  const { metadata } = world.context;
+  const browser = await openBrowser(world);
+  const [own] = await scanLogins(metadata, { limit: 1 });
+  if (own === undefined) throw new Error('there is no log-in');
+  const login = async (n: number, account: string) => {
+    const id = `${n}`.padStart(64, '0');
+    const { row } = own;
+    const put = { ...row, id, account, accessKey: `KEY-${n}`, createdAt: row.createdAt + n };
+    await commitLogin(metadata, { put, expect: 'absent' }, []);
+    return id;
+  };
+  const ids: string[] = [];
+  for (let n = 0; n < 999; n += 1) ids.push(await login(n, n < 900 ? bob.owner : `account-${n}`));
+  await clock.advance(1_000);
+  const second = await openBrowser(world);
+  for (const each of [browser, second])
+    expect((await each.send('GET', '/admin/v1/session')).status).toBe(200);
+  const left = new Set((await scanLogins(metadata, { limit: 2_000 })).map(({ row }) => row.id));
+  expect([left.size, ids.filter((id) => !left.has(id))]).toEqual([1_000, [ids[0]]]);
+  // The same tenant ends its own.
+  expect((await logIn(world, bob)).status).toBe(200);
+  const now = new Set((await scanLogins(metadata, { limit: 2_000 })).map(({ row }) => row.id));
+  expect([now.size, ids.filter((id) => !now.has(id))]).toEqual([1_000, [ids[0], ids[1]]]);
+});
+
+test('where each of a thousand accounts has one log-in, a further one is refused', async () => {
+  await using world = await openGateway();
+  const { metadata } = world.context;
+  await openBrowser(world);
+  const [own] = await scanLogins(metadata, { limit: 1 });
+  if (own === undefined) throw new Error('there is no log-in');
+  for (let n = 0; n < 999; n += 1) {
+    const put = { ...own.row, id: `${n}`.padStart(64, '0'), account: `account-${n}`, accessKey: `KEY-${n}` };
+    await commitLogin(metadata, { put, expect: 'absent' }, []);
+  }
+  const refused = await logIn(world, bob);
+  expect([refused.status, JSON.parse(refused.text).code]).toEqual([409, 'LimitExceeded']);
 });
 
 describe('failed log-ins', () => {

@@ -29,7 +29,7 @@ interface LoginContext {
   readonly random: Random;
 }
 
-/** A log-in beyond this number is refused: the scans that list and count them stay one page. */
+/** A log-in beyond this number ends another one: the scans that list and count them stay one page. */
 const loginsMax = 1_000;
 /** Of one access key; a further one ends the oldest. */
 const loginsOfKeyMax = 20;
@@ -77,7 +77,7 @@ export async function logIn(
   }
   const identity = identityOf(credential);
   if (identity === undefined) throw fail('AccessDenied');
-  await makeSpace(ctx, accessKey);
+  await makeSpace(ctx, { accessKey, account: identity.owner });
   const token = toHex(random.bytes(32));
   const expiresAt = now + config.SVC_LOGIN_TTL;
   const login: LoginRow = {
@@ -99,18 +99,35 @@ export async function logIn(
   return { token, login, identity };
 }
 
-/** Ends the oldest log-ins of an access key that has many. @throws LimitExceeded */
-async function makeSpace(ctx: LoginContext, accessKey: string): Promise<void> {
+/**
+ * Ends the oldest log-ins of an access key that has many, and where there are too many in all, the oldest of the account that has most: an
+ * account with many users must not keep the users and operators of others out. @throws LimitExceeded where no account has two
+ */
+async function makeSpace(
+  ctx: LoginContext,
+  { accessKey, account }: Pick<LoginRow, 'accessKey' | 'account'>,
+): Promise<void> {
   const all = await scanLogins(ctx.metadata, { limit: loginsMax });
-  const live = all.filter(({ row }) => isLive(ctx, row));
-  const own = live
-    .filter(({ row }) => row.accessKey === accessKey)
-    .sort((a, b) => a.row.createdAt - b.row.createdAt);
-  const surplus = own.slice(0, Math.max(0, own.length + 1 - loginsOfKeyMax));
-  for (const { row } of [...all.filter((each) => !live.includes(each)), ...surplus])
-    await removeLogin(ctx, row.id, undefined);
-  if (live.length - surplus.length < loginsMax) return;
+  const live = all
+    .filter(({ row }) => isLive(ctx, row))
+    .map(({ row }) => row)
+    .sort((a, b) => a.createdAt - b.createdAt);
+  const own = live.filter((row) => row.accessKey === accessKey);
+  const surplus = new Set(own.slice(0, Math.max(0, own.length + 1 - loginsOfKeyMax)));
+  const left = live.filter((row) => !surplus.has(row));
+  const victim = left.length < loginsMax ? undefined : oldestOfLargest(left, account);
+  for (const { row } of all)
+    if (!isLive(ctx, row) || surplus.has(row) || row === victim) await removeLogin(ctx, row.id, undefined);
+  if (left.length < loginsMax || victim !== undefined) return;
   throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
+}
+
+/** @param logins the oldest first @returns undefined where each account has one; of accounts that have as many, `account` comes first */
+function oldestOfLargest(logins: readonly LoginRow[], account: string): LoginRow | undefined {
+  const byAccount = Map.groupBy(logins, (login) => login.account);
+  let most = byAccount.get(account) ?? [];
+  for (const each of byAccount.values()) if (each.length > most.length) most = each;
+  return most.length < 2 ? undefined : most[0];
 }
 
 const isLive = (
