@@ -109,7 +109,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = refused(ctx, request, failure.refusal);
   }
   const code = failure?.refusal.code;
-  ctx.bodyMemory.give(request.bufferedBytes);
+  ctx.bodyMemory.give(request.bufferedBytes, request.bufferedFor);
   if (request.record !== undefined) await request.record.end({ status: reply.status, code });
   reply = endLimits(ctx, request, countTraffic(ctx, request, reply));
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
@@ -179,7 +179,7 @@ const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
       const hasBody = incoming.body !== undefined;
       const body = await readBody(
         ctx,
-        { wire, own: new Map(), payload },
+        { wire, own: new Map(), payload, identity: request.identity },
         { hasBody, row: bodyMax === undefined ? {} : { bodyMax }, countedIn: request },
       );
       // The caller's key may have been made inactive, or its user changed, while the body arrived.

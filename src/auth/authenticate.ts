@@ -147,19 +147,22 @@ async function withBodyHash(
   return { claim: { ...claim, payloadHash }, incoming: withBody(incoming, read) };
 }
 
+/** Holds the memory of bodies whose signature is not verified yet: those who send them may have no account. */
+const unverified = '?';
+
 /** Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. */
 async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   let taken = 0;
   const charged = tap(body, {
     see({ length }) {
-      if (!memory.take(length)) throw fail('SlowDown', 'Too many large requests are being read.');
+      if (!memory.take(length, unverified)) throw fail('SlowDown', 'Too many large requests are being read.');
       taken += length;
     },
   });
   try {
     return await gather(charged, { max: formBytesMax, tooLong });
   } finally {
-    memory.give(taken);
+    memory.give(taken, unverified);
   }
 }
 

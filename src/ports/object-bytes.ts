@@ -330,7 +330,12 @@ export interface ClusterStates {
  * not fit is refused and does not wait, because no body releases memory before its end, so waiting bodies could deadlock.
  */
 export interface BodyMemory {
-  /** Reserves this many more bytes until `give` returns them. @returns false when they do not fit */
-  take(bytes: number): boolean;
-  give(bytes: number): void;
+  /**
+   * Reserves this many more bytes until `give` returns them.
+   * @param holder the account that sends the body: no account takes all of the memory, so that bodies of others still fit
+   * @returns false when they do not fit
+   */
+  take(bytes: number, holder?: string): boolean;
+  /** @param holder as in `take` */
+  give(bytes: number, holder?: string): void;
 }

@@ -27,7 +27,7 @@ export const emptyBody = new Uint8Array(0);
  */
 export function readBody(
   ctx: Pick<Context, 'hasher' | 'bodyMemory'>,
-  request: Pick<Authorized, 'wire' | 'own' | 'payload'>,
+  request: Pick<Authorized, 'wire' | 'own' | 'payload' | 'identity'>,
   {
     hasBody,
     row,
@@ -49,14 +49,16 @@ export function readBody(
     claims: readClaims(request, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
+  const holder = request.identity?.owner ?? '';
+  countedIn.bufferedFor = holder;
   const charged = tap(digests.content, {
     see({ length }) {
-      if (ctx.bodyMemory.take(length)) {
+      if (ctx.bodyMemory.take(length, holder)) {
         countedIn.bufferedBytes += length;
         return;
       }
       // Release the memory immediately, so that other requests can use it.
-      ctx.bodyMemory.give(countedIn.bufferedBytes);
+      ctx.bodyMemory.give(countedIn.bufferedBytes, holder);
       countedIn.bufferedBytes = 0;
       throw fail('SlowDown', 'Too many large requests are being read.');
     },

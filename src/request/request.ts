@@ -60,6 +60,8 @@ export interface AuditRecorder extends Recorder {
 /** The memory that a request reserves in `BodyMemory`, from the first byte of its body until it is answered. */
 export interface BufferCounter {
   bufferedBytes: number;
+  /** The account that the memory is reserved for; '' for anonymous callers. */
+  bufferedFor?: string;
 }
 
 /** The operation of a request that was refused before one was selected. */

@@ -77,3 +77,27 @@ test('a body releases its memory, whether it was accepted or refused', async () 
   }
   expect([held.now, held.most]).toEqual([0, bodyBytes]);
 });
+
+test('slow bodies of one account leave memory for those of others', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  await world.client.put('/bucket');
+  await world.bob.put('/of-bob');
+  const gate = Promise.withResolvers<void>();
+  const small = new TextEncoder().encode(deletion(['none']).padEnd(MiB));
+  const send = () => world.client.post('/bucket?delete', { body: small, arriving: slowly(gate.promise) });
+  const sent = Array.from({ length: 12 }, send);
+  // Refused requests are answered before the gate opens.
+  const early = await Promise.race(sent);
+  expect([early.status, early.code]).toEqual([503, 'SlowDown']);
+  const other = await world.bob.post('/of-bob?delete', { body: small });
+  expect([other.status, other.code]).toEqual([200, '']);
+  gate.resolve();
+  const statuses = (await Promise.all(sent)).map(({ status }) => status);
+  expect(new Set(statuses)).toEqual(new Set([200, 503]));
+  // All of it is free again.
+  const whole = await world.client.post('/bucket?delete', {
+    body: new TextEncoder().encode(deletion(['none']).padEnd(5 * MiB)),
+  });
+  expect(whole.code).not.toBe('SlowDown');
+  expect((world.context.bodyMemory as unknown as { usedBytes: number }).usedBytes).toBe(0);
+});

@@ -156,20 +156,32 @@ interface BodyBudget extends BodyMemory {
   readonly limitBytes: number;
 }
 
+/** This part of the memory is for holders that hold no more than as much. */
+const sparedPart = 1 / 4;
+
 export function bodyBudget(bytesMax: number): BodyBudget {
   let taken = 0;
+  const byHolder = new Map<string, number>();
+  const sparedBytes = bytesMax * sparedPart;
   return {
     limitBytes: bytesMax,
     get usedBytes() {
       return taken;
     },
-    take(bytes) {
-      if (taken + bytes > bytesMax) return false;
+    take(bytes, holder) {
+      const reserved = (holder === undefined ? 0 : (byHolder.get(holder) ?? 0)) + bytes;
+      const left = bytesMax - taken - bytes;
+      if (left < 0 || (holder !== undefined && reserved > sparedBytes && left < sparedBytes)) return false;
       taken += bytes;
+      if (holder !== undefined) byHolder.set(holder, reserved);
       return true;
     },
-    give(bytes) {
+    give(bytes, holder) {
       taken -= bytes;
+      if (holder === undefined) return;
+      const reserved = (byHolder.get(holder) ?? 0) - bytes;
+      if (reserved > 0) byHolder.set(holder, reserved);
+      else byHolder.delete(holder);
     },
   };
 }

@@ -169,8 +169,10 @@ async function splitBody(
   const size = readDocumentLength(request);
   const { content, length } = request.payload;
   if (length !== undefined && length < size) throw fail('IncompleteBody');
-  if (!bodyMemory.take(size)) throw fail('SlowDown', 'Too many large requests are being read.');
+  const holder = request.identity?.owner ?? '';
+  if (!bodyMemory.take(size, holder)) throw fail('SlowDown', 'Too many large requests are being read.');
   request.bufferedBytes += size;
+  request.bufferedFor = holder;
   const pieces = content[Symbol.asyncIterator]();
   const document = new Uint8Array(size);
   let rest: Uint8Array = document.subarray(0, 0);
