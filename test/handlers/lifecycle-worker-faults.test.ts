@@ -287,6 +287,54 @@ test('a bucket with much work lets the others have their turns', async () => {
   expect(largeWhenSmallWasDone).toBeLessThanOrEqual(1_000);
 });
 
+test.each([
+  ['slow', { copyMs: 6_000, bytes: 7 }],
+  ['large', { copyMs: 0, bytes: 1024 ** 3 }],
+] as const)(
+  'a bucket with %s transitions lets the others have their turns, and loses none of them',
+  async (_name, { copyMs, bytes }) => {
+    const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+    const settings = { SVC_STORAGE_CLASSES: 'default@hot,GLACIER_IR@cold', SVC_LIFECYCLE_RATE: '1000000' };
+    const { world: opened } = await openClusters('hot,cold', { clock, settings });
+    await using world = opened;
+    const { client, context } = world;
+    const count = 140;
+    for (const bucket of ['large', 'small']) await client.put(`/${bucket}`);
+    const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
+    await configure(world, rule(moveIn(1, 'GLACIER_IR'), sizes), 'large');
+    await configure(world, rule(expireIn(1)), 'small');
+    for (let n = 0; n < count; n += 1) await client.put(`/large/${n}`, { body: 'content' });
+    await client.put('/small/key', { body: '' });
+    await pass(context);
+    clock.jump(2 * dayMs);
+    let moved = 0;
+    let movedBefore: number | undefined;
+    const large = await openBucket(context, 'large');
+    const inLarge = (row: unknown) => (row as { bucketId?: string }).bucketId === large.id;
+    const metadata = faulty(context.metadata, {
+      async commit(at, changes, options) {
+        if (at.table.name === 'objects' && inLarge(at.in)) {
+          await clock.advance(copyMs);
+          if (JSON.stringify(changes).includes('GLACIER_IR')) moved += 1;
+        } else if (at.table.name === 'objects') movedBefore ??= moved;
+        return context.metadata.commit(at, changes, options);
+      },
+      async get(at, sort) {
+        const found = await context.metadata.get(at, sort);
+        // As if the versions were large.
+        if (found === undefined || at.table.name !== 'objects' || !inLarge(at.in)) return found;
+        return { ...found, row: { ...found.row, size: bytes } } as never;
+      },
+    });
+    await pass({ ...context, metadata });
+    expect(movedBefore).toBeLessThan(count);
+    for (let n = 0; n < count; n += 1)
+      expect((await client.head(`/large/${n}`)).header('*-storage-class'), `${n}`).toBe('GLACIER_IR');
+    expect((await client.get('/small/key')).status).toBe(404);
+    expect(await progress(world, 'large')).toMatchObject({ state: 'done', transitioned: count });
+  },
+);
+
 test('a pass that runs tells for the bucket and for each rule what is done, what is left, its rate and its end', async () => {
   await using world = await openWorld();
   const { client, clock, context } = world;

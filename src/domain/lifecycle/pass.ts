@@ -43,13 +43,19 @@ import {
   lifecycleTasks,
   type Tally,
 } from './progress.ts';
-import { findFirstDays, nextPass, openWindows, readDuePage, startPosition } from './walk.ts';
+import { findFirstDays, nextPass, openWindows, positionBehind, readDuePage, startPosition } from './walk.ts';
 
 export type Ctx = ActCtx & Pick<Context, 'config'>;
 
 const pageRows = 1_000;
 /** Keys that are worked on at a time. A local store writes what comes together in one transaction. */
 const atOnce = { local: 128, distant: 16 } as const;
+/**
+ * A turn of a bucket begins no further action after this time, and copies no more bytes than this unless one version has more: a bucket
+ * with large transitions must not delay the rules of others. What is left is done in its next turn.
+ */
+const turnMs = 5_000;
+const turnBytesMax = 1024 ** 3;
 /** The rest of a bucket where an action failed or waits for the replicator. */
 const retryMs = 10 * 60_000;
 /** The largest number of rules whose actions are counted one by one. */
@@ -166,12 +172,17 @@ async function advance(ctx: Ctx, step: Step, { bucket, state, now }: Passing): P
   }
   const due = { bucket, first: state.first, windows: openWindows(lifecycle, now) };
   const { rows, next } = await readDuePage(ctx.metadata, due, { from: state.position, max: pageRows });
-  const { tally, byRule } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
+  const { tally, byRule, firstLeft } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
   const counted = {
     ...state,
     tally: addTally(state.tally, tally),
     byRule: addRules(state.byRule, byRule),
   };
+  if (firstLeft !== undefined) {
+    // Rows behind it that are done have no entry any more, or are passed over.
+    const before = rows[rows.indexOf(firstLeft) - 1];
+    return before === undefined ? counted : { ...counted, position: positionBehind(due, before) };
+  }
   return next === undefined ? end(counted, { lifecycle, now }) : { ...counted, position: next };
 }
 
@@ -195,10 +206,17 @@ async function actOnPage(
   ctx: Ctx,
   { actions, bytes, signal }: Step,
   { bucket, lifecycle, now, rows }: Page,
-): Promise<{ readonly tally: Partial<Tally>; readonly byRule: ReadonlyMap<string, number> }> {
+): Promise<{
+  readonly tally: Partial<Tally>;
+  readonly byRule: ReadonlyMap<string, number>;
+  /** The first row that is left to the next turn. */
+  readonly firstLeft: AgeRow | undefined;
+}> {
   const requestId = drawId(ctx.random);
   const run: Run = { bucket, requestId, pace: bytes, signal };
-  const tally = new Map<keyof Tally, number>([['read', rows.length]]);
+  const turn = openTurn(ctx);
+  const left = new Set<AgeRow>();
+  const tally = new Map<keyof Tally, number>();
   const byRule = new Map<string, number>();
   // The entries of a key follow each other, and its changes would refuse each other.
   const keys = Map.groupBy(rows, ({ key }) => key);
@@ -206,6 +224,10 @@ async function actOnPage(
   await inParallel(width, [...keys.values()], async (entries) => {
     for (const age of entries) {
       signal.throwIfAborted();
+      if (turn.isOver()) {
+        left.add(age);
+        continue;
+      }
       const action = await passOverDamage(ctx, {
         bucket: bucket.name,
         left: 'a version is left to a later pass of its lifecycle rules',
@@ -215,6 +237,11 @@ async function actOnPage(
       if (action === undefined || action.do === 'nothing') continue;
       if (action.do === 'stale') {
         await ctx.metadata.apply([removeAge(age)]);
+        continue;
+      }
+      // The first row always has its turn, so that each turn comes further, also where an action fails again and again.
+      if (action.do === 'transition' && !turn.takes(action.version.row.size) && age !== rows[0]) {
+        left.add(age);
         continue;
       }
       await actions(1, signal);
@@ -228,7 +255,22 @@ async function actOnPage(
   for (const [name, count] of tally) if (name !== 'read') ctx.telemetry.lifecycleActions(name, count);
   const done = [...byRule.values()].reduce((sum, count) => sum + count, 0);
   if (done > 0) await audit(ctx, { bucket, requestId, now, count: done });
-  return { tally: Object.fromEntries(tally), byRule };
+  tally.set('read', rows.length - left.size);
+  return { tally: Object.fromEntries(tally), byRule, firstLeft: rows.find((row) => left.has(row)) };
+}
+
+/** What one turn of a bucket may still begin. */
+function openTurn({ clock }: Pick<Ctx, 'clock'>) {
+  const endsAt = clock.elapsed() + turnMs;
+  let begunBytes = 0;
+  return {
+    isOver: () => clock.elapsed() >= endsAt,
+    takes(bytes: number): boolean {
+      if (begunBytes > 0 && begunBytes + bytes > turnBytesMax) return false;
+      begunBytes += bytes;
+      return true;
+    },
+  };
 }
 
 /** One audit row for each page: a row for each version would double the writes, and the events name each version. */

@@ -98,6 +98,13 @@ export async function readDuePage(
   return { rows, next: at };
 }
 
+/** The position behind a row of a page, for a pass that goes on there. */
+export function positionBehind({ windows }: Pick<DueEntries, 'windows'>, row: AgeRow): Position {
+  const { kind, day, slot, key, version } = row;
+  const prefix = prefixesOn(windows[kind], day).find((each) => key.startsWith(each));
+  return { kind, day, slot, ...(prefix === undefined ? {} : { prefix }), after: { key, version } };
+}
+
 /** The first days of each kind that have entries, beginning at `first`; examines a bounded number of days. */
 export async function findFirstDays(
   metadata: Pick<MetadataStore, 'scan'>,
