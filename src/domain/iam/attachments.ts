@@ -1,4 +1,5 @@
 /** Managed policies of users, groups and roles: attached ones, and permissions boundaries. */
+import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import {
   type Holder,
@@ -9,7 +10,16 @@ import {
   type UserRecord,
 } from '../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
-import { findById, getNamed, type Named, namedIn, type Page, putEntity, readRecordPage } from './entities.ts';
+import {
+  findById,
+  getNamed,
+  type Named,
+  namedIn,
+  type Page,
+  putEntity,
+  readRecordPage,
+  readsMax,
+} from './entities.ts';
 import type { HolderKind } from './inline-policies.ts';
 import {
   builtInById,
@@ -181,15 +191,13 @@ export async function pageEntities(
       return (kind === undefined || kindOf(id) === kind) && (as === undefined || use === as);
     },
   });
-  const found = await Promise.all(
-    items.map(async ({ name }): Promise<PolicyEntity | undefined> => {
-      const [, id = '', as] = name.split('/');
-      const holder = await findById(ctx, account, { kind: kindOf(id), id });
-      if (holder === undefined) return undefined;
-      const use = as === 'boundary' ? 'boundary' : 'policy';
-      return { kind: kindOf(id), id, name: holder.name, path: holder.path, as: use };
-    }),
-  );
+  const found = await inParallel(readsMax, items, async ({ name }): Promise<PolicyEntity | undefined> => {
+    const [, id = '', as] = name.split('/');
+    const holder = await findById(ctx, account, { kind: kindOf(id), id });
+    if (holder === undefined) return undefined;
+    const use = as === 'boundary' ? 'boundary' : 'policy';
+    return { kind: kindOf(id), id, name: holder.name, path: holder.path, as: use };
+  });
   const isVisible = (each: PolicyEntity | undefined): each is PolicyEntity =>
     each?.path.startsWith(pathPrefix) === true;
   return { ...end, items: found.filter(isVisible) };

@@ -216,6 +216,8 @@ export interface Page<T> {
 
 /** Records per read. */
 const stepMax = 200;
+/** Entities of a page that are read at the same time: a page has as many as the caller asks for. */
+export const readsMax = 16;
 
 export async function readRecordPage<K extends IamKind>(
   { metadata }: Pick<Context, 'metadata'>,

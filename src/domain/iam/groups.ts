@@ -1,4 +1,5 @@
 /** The groups of an account, and their members. */
+import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import { type GroupRecord, scanIam, type UserRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
@@ -14,6 +15,7 @@ import {
   type Page,
   putEntity,
   readRecordPage,
+  readsMax,
   removeEntity,
 } from './entities.ts';
 
@@ -110,8 +112,8 @@ export async function pageMembers(
 ): Promise<Page<UserRecord>> {
   const prefix = memberName(group.id, '');
   const { items, ...end } = await readRecordPage(ctx, account, { kind: 'member', prefix, ...page });
-  const users = await Promise.all(
-    items.map(({ name }) => findById(ctx, account, { kind: 'user', id: name.slice(prefix.length) })),
+  const users = await inParallel(readsMax, items, ({ name }) =>
+    findById(ctx, account, { kind: 'user', id: name.slice(prefix.length) }),
   );
   return { ...end, items: users.filter((user) => user !== undefined) };
 }

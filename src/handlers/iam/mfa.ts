@@ -1,8 +1,9 @@
 /** The actions on virtual MFA devices: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateVirtualMFADevice.html and its neighbours. */
 
+import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { findNamed, getNamed } from '../../domain/iam/entities.ts';
+import { findNamed, getNamed, readsMax } from '../../domain/iam/entities.ts';
 import {
   base32,
   createDevice,
@@ -204,7 +205,9 @@ export const ListVirtualMFADevices = action(
         ...pageFrom(input),
         keep: ({ user }) => status === 'Any' || (status === 'Assigned') === (user !== undefined),
       });
-      const VirtualMFADevices = await Promise.all(items.map((device) => describeDevice(ctx, owner, device)));
+      const VirtualMFADevices = await inParallel(readsMax, items, (device) =>
+        describeDevice(ctx, owner, device),
+      );
       return { VirtualMFADevices, ...pageEnd(next) };
     },
   },

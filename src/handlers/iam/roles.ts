@@ -1,8 +1,9 @@
 /** The actions on roles: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html and its neighbours. */
 import { refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
-import { getNamed, listEntities } from '../../domain/iam/entities.ts';
+import { getNamed, listEntities, readsMax } from '../../domain/iam/entities.ts';
 import { createRole, deleteRole, type RoleUpdate, readTrust, updateRole } from '../../domain/iam/roles.ts';
 import type { RoleRecord } from '../../metadata/iam.ts';
 import { roleArn } from '../../protocol/arns.ts';
@@ -110,7 +111,7 @@ export const ListRoles = action(
     async run(ctx, { identity: { owner } }, input) {
       const asked = { kind, ...pageFrom(input), pathPrefix: input.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
-      const Roles = await Promise.all(items.map((each) => describeRole(ctx, owner, each)));
+      const Roles = await inParallel(readsMax, items, (each) => describeRole(ctx, owner, each));
       return { Roles, ...pageEnd(next) };
     },
   },
