@@ -1,7 +1,7 @@
 /** Whether the role of a replication rule exists, trusts the service, and allows what a delivery does (public API "Setting up permissions"). */
 import { BoundedCache } from '../base/bounded-cache.ts';
 import { fail } from '../base/errors.ts';
-import type { KeyUser } from '../domain/content/provided-key.ts';
+import type { KeyUser } from '../domain/content/provider-key.ts';
 import { ofOneState } from '../domain/iam/account.ts';
 import { findNamed } from '../domain/iam/entities.ts';
 import { readTrust } from '../domain/iam/roles.ts';

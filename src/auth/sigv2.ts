@@ -9,7 +9,7 @@ import { areEqual } from '../base/text/hex.ts';
 import { trim } from '../base/text/printable.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { isoSeconds } from '../protocol/formats/iso-time.ts';
-import { isHoisted } from '../protocol/operations/operations.ts';
+import { isHoisted, subResources } from '../protocol/operations/operations.ts';
 import { byteString, type Query, type Wire } from '../protocol/wire.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { findKnownKey, type KnownKey } from './session/credentials.ts';
@@ -135,17 +135,19 @@ export function decodeSignature(text: string): Uint8Array {
 // that differ in case alone, separators inside values, one header in two places, and every query name that changes the answer
 // and that version 2 does not sign.
 
-/** The sub-resources and response overrides of the public API that botocore and s3cmd sign, and those that came later. */
-const signedNames: ReadonlySet<string> = new Set(
-  (
-    'accelerate acl analytics attributes cors defaultObjectAcl delete encryption intelligent-tiering inventory ' +
-    'legal-hold lifecycle location logging metrics notification object-lock ownershipControls partNumber policy ' +
-    'policyStatus publicAccessBlock replication requestPayment restore retention select select-type ' +
-    'storageClass tagging torrent uploadId uploads versionId versioning versions website ' +
-    'response-cache-control response-content-disposition response-content-encoding ' +
-    'response-content-language response-content-type response-expires'
-  ).split(' '),
-);
+/** What is signed of a query: every sub-resource, names that only clients of version 2 know, and response overrides. */
+const signedNames: ReadonlySet<string> = new Set([
+  ...subResources,
+  ...['defaultObjectAcl', 'select-type', 'storageClass'],
+  ...[
+    'cache-control',
+    'content-disposition',
+    'content-encoding',
+    'content-language',
+    'content-type',
+    'expires',
+  ].map((name) => `response-${name}`),
+]);
 
 /** The signing parameters themselves, and parameters that clients add and no operation reads. */
 const freeNames: ReadonlySet<string> = new Set(['AWSAccessKeyId', 'Signature', 'Expires', 'x-id']);
@@ -196,7 +198,7 @@ export function readSigV2(wire: Wire, query: Query): SigV2Reading {
   const standard = (name: string): string => headers.get(name) ?? '';
   const own = [...headers.keys()].filter(isOwnName).toSorted();
   const lines = own.map((name) => `${name}:${headers.get(name)}\n`).join('');
-  const asked = subResources(resources);
+  const asked = formatSubResources(resources);
   return {
     hoisted,
     stringToSign: (expires, path) =>
@@ -255,7 +257,7 @@ function signedHeaders(
   return headers;
 }
 
-function subResources(pairs: readonly (readonly [string, string])[]): string {
+function formatSubResources(pairs: readonly (readonly [string, string])[]): string {
   if (pairs.length === 0) return '';
   const sorted = pairs.toSorted((a, b) => (a[0] < b[0] ? -1 : 1));
   return `?${sorted.map(([name, value]) => (value === '' ? name : `${name}=${byteString(value)}`)).join('&')}`;

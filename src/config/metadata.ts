@@ -1,5 +1,5 @@
 /**
- * The metadata backends. To add one: a row here, a file with its settings beside this one, and its opening in
+ * The metadata backends. To add one: a row and its settings here, and its opening in
  * `runtime/compose/open-metadata.ts`, where the compiler asks for it.
  */
 import { choice, duration, integer, text, toggle } from './kinds.ts';

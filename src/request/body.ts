@@ -14,6 +14,7 @@ import {
   digestBytes,
   digesting,
 } from '../domain/content/digests.ts';
+import { type Content, contentMax } from '../domain/content/store-bytes.ts';
 import { dialects } from '../protocol/dialect.ts';
 import { bodyMaxDefault, isChecksumHeader, type Operation } from '../protocol/operations/operations.ts';
 import { defined, header, type Tags } from './parameters.ts';
@@ -216,4 +217,19 @@ export async function hasVerifiedMfa(
   const isOwner = identity?.root === true && identity.owner === bucket.owner;
   if (!isOwner || !(await verifyMfaHeader(ctx, identity, input))) throw fail('AccessDenied');
   return true;
+}
+
+/**
+ * The content of an upload.
+ * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
+ */
+export function readContent(request: Authorized, fallback?: ChecksumAlgorithm): Content {
+  const { length } = request.payload;
+  const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
+  if (length === undefined && !isChunked) throw fail('MissingContentLength');
+  if (length !== undefined && length > contentMax) {
+    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  }
+  const { content: source, sha256 } = request.payload;
+  return { source, length, sha256, claims: readClaims(request, { fallback }) };
 }

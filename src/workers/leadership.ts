@@ -163,7 +163,7 @@ interface GarbageHold {
   assertLeased(): Promise<void>;
 }
 
-/** Does `work` while nothing is deleted. @throws HeldElsewhere, LeaseLost */
+/** Does `work` while nothing is deleted. @throws LeasedElsewhere, LeaseLost */
 export async function holdGarbage<T>(
   context: LeaseContext & Pick<Context, 'random'>,
   signal: AbortSignal,

@@ -22,8 +22,9 @@ import { type DescribeGateway, Heartbeats } from './heartbeats.ts';
 import { Pulses } from './idle-rest.ts';
 import { writeInventories } from './inventory.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
-import { rebalance, rewrapKeys } from './rebalance.ts';
+import { rebalance } from './rebalance.ts';
 import { boundAllQueues, keepHealthHistory, retainAudit } from './retention.ts';
+import { rewrapKeys } from './rewrap.ts';
 import { scrubAll } from './scrub.ts';
 import { type Shared, supervise } from './supervisor.ts';
 import {

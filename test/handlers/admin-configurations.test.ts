@@ -1,7 +1,7 @@
 /** The configurations of buckets as JSON at the operator API. */
 import { describe, expect, test } from 'vitest';
 import { findBucket, readText } from '../../src/metadata/buckets/buckets.ts';
-import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
+import { adminOpenApi } from '../../src/protocol/admin/openapi.ts';
 import { configurationFamilies } from '../../src/protocol/schemas/families.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -5,12 +5,12 @@ import { createGroup } from '../../src/domain/iam/groups.ts';
 import { type AdminHandler, jsonReply } from '../../src/handlers/admin/call.ts';
 import { failedReplication } from '../../src/metadata/background/replication.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
+import { adminOpenApi } from '../../src/protocol/admin/openapi.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
 } from '../../src/protocol/admin/operations.ts';
-import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { alice, operator } from '../support/gateway.ts';
 

@@ -1,8 +1,8 @@
 /** Idempotency-Key of the operator API: a repeated POST gets the first answer. */
 import { describe, expect, it } from 'vitest';
 import { countKeys, keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
+import { adminOpenApi } from '../../src/protocol/admin/openapi.ts';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
-import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { faulty } from '../support/faulty.ts';
 import { openGateway, operator } from '../support/gateway.ts';

@@ -8,7 +8,8 @@ import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-que
 import { backlog, queueAt, queued, queueSlots } from '../../src/metadata/background/queues.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { emptyBuckets } from '../../src/workers/buckets.ts';
-import { rebalance, rewrapKeys } from '../../src/workers/rebalance.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
+import { rewrapKeys } from '../../src/workers/rewrap.ts';
 import type { Unit } from '../../src/workers/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { DamagedRows } from '../support/damaged-rows.ts';

@@ -9,7 +9,7 @@ import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { rootArn } from '../../src/protocol/arns.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { backendFaultOf, timedBytes } from '../../src/telemetry/timed-backends.ts';
 import { startWorkers } from '../../src/workers/registry.ts';

@@ -4,7 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { acting } from '../support/access-points.ts';
 import { encryptingSettings } from '../support/encryption.ts';

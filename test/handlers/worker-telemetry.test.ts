@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
-import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { startWorkers } from '../../src/workers/registry.ts';

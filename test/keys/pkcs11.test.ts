@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pinFlags } from '../../src/backends/keys/cryptoki.ts';
 import type { SettingName } from '../../src/config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { rewrapKeys } from '../../src/workers/rebalance.ts';
+import { rewrapKeys } from '../../src/workers/rewrap.ts';
 import { provider } from '../support/encryption.ts';
 import { missingEngine } from '../support/engines/wanted.ts';
 import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';

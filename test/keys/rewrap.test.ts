@@ -5,7 +5,7 @@ import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { findSession } from '../../src/metadata/objects/uploads.ts';
 import type { BucketRow } from '../../src/metadata/tables.ts';
 import { commitLimits, RowTooLong } from '../../src/ports/metadata-store.ts';
-import { rewrapKeys } from '../../src/workers/rebalance.ts';
+import { rewrapKeys } from '../../src/workers/rewrap.ts';
 import { sender } from '../runtimes/client.ts';
 import { endAll, keysOf, serving, started } from '../runtimes/command.ts';
 import { provider } from '../support/encryption.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { failuresMax, openMs } from '../../src/backends/keys/steady-provider.ts';
 import { refusedMax, refusedMs, windowMs } from '../../src/domain/content/named-keys.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { provider } from '../support/encryption.ts';
 import { type GatewayWorld, operator } from '../support/gateway.ts';

@@ -13,7 +13,7 @@ import type { Context } from '../../src/context.ts';
 import { createBucket, setVersioning } from '../../src/domain/buckets/bucket.ts';
 import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import type { KeyUser } from '../../src/domain/content/provided-key.ts';
+import type { KeyUser } from '../../src/domain/content/provider-key.ts';
 import { deleteObject } from '../../src/domain/objects/delete-object.ts';
 import { writeObject } from '../../src/domain/objects/write-object.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';

@@ -6,7 +6,7 @@ import type { LogLevel } from '../../src/ports/telemetry.ts';
 import { systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { toOtlp } from '../../src/telemetry/otlp.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { exportingTracer } from './exporting-tracer.ts';
 import { type GatewayWorld, operator } from './gateway.ts';

@@ -12,7 +12,7 @@ import {
   type LifecycleRule,
   type NoncurrentVersion,
   type StoredVersion,
-} from '../../src/domain/configurations/lifecycle.ts';
+} from '../../src/domain/configurations/lifecycle-rules.ts';
 
 const at = (text: string): number => Date.parse(text);
 const day = 86_400_000;

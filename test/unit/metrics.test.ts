@@ -9,7 +9,7 @@ import { configWith } from '../../src/config/read-config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { certificateExpiries } from '../../src/runtime/processes/node-diagnostics.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { measureClusters } from '../../src/telemetry/timed-backends.ts';
 

@@ -12,7 +12,7 @@ import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
 import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { OtlpExporter } from '../../src/telemetry/otlp.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { one, two } from '../support/server-tls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';

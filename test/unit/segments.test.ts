@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { portableCipher } from '../../src/backends/crypto/portable.ts';
-import { deriveEtag, extentKey } from '../../src/domain/content/content-key.ts';
+import { deriveEtag, extentKey } from '../../src/domain/content/extent-keys.ts';
 import {
   contentBytes,
   decryptedSize,

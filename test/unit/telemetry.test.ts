@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { measurements, noMetrics } from '../../src/telemetry/metrics.ts';
-import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 
 describe('a log', () => {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { TimedFlights } from '../../src/domain/content/named-keys.ts';
-import { unwrapKey } from '../../src/domain/content/provided-key.ts';
+import { unwrapKey } from '../../src/domain/content/provider-key.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { zeroSets } from '../../src/telemetry/measurement.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-client.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 
 const names = { peer: 'far', provider: 'transit', target: 'hook', worker: 'notify' } as const;

@@ -32,7 +32,7 @@ export interface BucketSide {
   readonly ownership: 'BucketOwnerEnforced' | 'BucketOwnerPreferred' | 'ObjectWriter';
   /** The account that the object belongs to, where there is one. */
   readonly objectOwner?: string | undefined;
-  /** The most restrictive combination of the bucket's and the account's. */
+  /** The most restrictive combination of the bucket's and the access point's. */
   readonly publicAccess?: PublicAccessBlock | undefined;
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
-import type { KeyAction, KeyUser } from '../../domain/content/provided-key.ts';
+import type { KeyAction, KeyUser } from '../../domain/content/provider-key.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
 import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorize.ts';

@@ -1,7 +1,7 @@
 /** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
 import type { Grant } from '../../metadata/tables.ts';
 import { type Family, family } from './documents.ts';
-import type { Lifecycle, TagFilter } from './lifecycle.ts';
+import type { Lifecycle, TagFilter } from './lifecycle-rules.ts';
 import type { Notification } from './notification.ts';
 
 export interface Tagging {

@@ -218,14 +218,18 @@ export function combineCrcs(name: CrcName, parts: readonly PartChecksum[]): Uint
   return toBytes(whole, field.bits / 8);
 }
 
-/** The COMPOSITE checksum: the hash of the parts' digests; the wire adds `-<number of parts>`. */
+/** The hash of the parts' digests. */
 function compositeDigest(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): Uint8Array {
   const hash = hasher.create(name);
   for (const digest of digests) hash.update(digest);
   return hash.digest();
 }
 
-/** In the form of the protocol: base64 of the digest of digests, a hyphen, the number of parts. */
+/** The ETag of an object in parts: the MD5 of their MD5 digests as hexadecimal, a hyphen, the number of parts. */
+export const compositeEtag = (hasher: Hasher, digests: readonly Uint8Array[]): string =>
+  `${toHex(compositeDigest(hasher, 'md5', digests))}-${digests.length}`;
+
+/** The COMPOSITE checksum in the form of the protocol: base64 of the digest of digests, a hyphen, the number of parts. */
 export function compositeChecksum(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): string {
   const digest = compositeDigest(hasher, name, digests);
   return `${btoa(String.fromCharCode(...digest))}-${digests.length}`;

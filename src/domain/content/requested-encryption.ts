@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketEncryption } from '../configurations/families.ts';
-import type { CustomerKey } from './content-key.ts';
+import type { CustomerKey } from './extent-keys.ts';
 
 export interface ByProvider {
   readonly by: 'provider';

@@ -12,8 +12,8 @@ import {
 } from '../../ports/object-bytes.ts';
 import { queueGarbage } from '../common/garbage.ts';
 import { isOwned } from '../common/ownership.ts';
-import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './content-key.ts';
 import { type Claimed, type Digested, delegateHash, digesting, toMismatch } from './digests.ts';
+import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './extent-keys.ts';
 import { encryptedSize, encryptSegments } from './segments.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;

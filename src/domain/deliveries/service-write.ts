@@ -10,10 +10,10 @@ import type { BucketRow, Grant, ObjectHeaders, ObjectRow } from '../../metadata/
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { accessOfNew } from '../access/object-ownership.ts';
 import type { Recorder } from '../common/recorder.ts';
-import { drawObjectKey } from '../content/object-key.ts';
-import type { KeyUser } from '../content/provided-key.ts';
+import type { KeyUser } from '../content/provider-key.ts';
 import type { RequestedEncryption } from '../content/requested-encryption.ts';
 import type { Content } from '../content/store-bytes.ts';
+import { drawObjectKey } from '../content/wrapped-key.ts';
 import { eventChanges } from '../events/events.ts';
 import { type Ctx as WriteCtx, writeObject } from '../objects/write-object.ts';
 

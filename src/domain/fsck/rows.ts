@@ -20,7 +20,7 @@ import type { Hash, Hasher } from '../../ports/cryptography.ts';
 import type { SortOf, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../common/garbage.ts';
-import { compositeChecksum, hashNames } from '../content/digests.ts';
+import { compositeChecksum, compositeEtag, hashNames } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { readFault } from './bytes.ts';
 import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
@@ -273,10 +273,7 @@ class ContentDigests {
   }
 
   #compositeEtag(): string | undefined {
-    if (this.#md5 === undefined) return undefined;
-    const md5 = this.#hasher.create('md5');
-    for (const digest of this.#partMd5s) md5.update(digest);
-    return `${toHex(md5.digest())}-${this.#partMd5s.length}`;
+    return this.#md5 && compositeEtag(this.#hasher, this.#partMd5s);
   }
 
   #checksum(): string | undefined {

@@ -9,7 +9,7 @@ import { groupUris, toUser } from '../access/acl.ts';
 import { formatVersionId } from '../common/ids.ts';
 import { everyVersion, openSpace, seekTo } from '../common/listed-versions.ts';
 import type { Inventory, InventoryField } from '../configurations/inventory.ts';
-import { findExpiration, type Lifecycle } from '../configurations/lifecycle.ts';
+import { findExpiration, type Lifecycle } from '../configurations/lifecycle-rules.ts';
 
 /** The last version that was listed. */
 export interface InventoryPlace {

@@ -5,7 +5,7 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { dayMs } from '../../metadata/objects/ages.ts';
 import type { AgeRow } from '../../metadata/records/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { Lifecycle } from '../configurations/lifecycle.ts';
+import type { Lifecycle } from '../configurations/lifecycle-rules.ts';
 import { lockTime } from '../objects/object-lock.ts';
 import { readRules } from './due-action.ts';
 import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';

@@ -22,7 +22,7 @@ import {
   findAbort,
   findMarkerRemoval,
   type Lifecycle,
-} from '../configurations/lifecycle.ts';
+} from '../configurations/lifecycle-rules.ts';
 
 export type DueAction =
   | {

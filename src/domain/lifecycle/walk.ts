@@ -10,7 +10,7 @@ import {
   type Lifecycle,
   type LifecycleRule,
   readRuleFilter,
-} from '../configurations/lifecycle.ts';
+} from '../configurations/lifecycle-rules.ts';
 import type { Position } from './progress.ts';
 
 /** Partitions that one page examines: most days of an old bucket are empty. */

@@ -7,7 +7,7 @@ import { findHead, findVersion, manifestParts } from '../../metadata/objects/obj
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
 import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
 import { assertVersionId, formatVersionId } from '../common/ids.ts';
-import { extentKey, type ObjectKey } from '../content/content-key.ts';
+import { extentKey, type ObjectKey } from '../content/extent-keys.ts';
 import { contentSize, decryptSegments } from '../content/segments.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;

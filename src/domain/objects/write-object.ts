@@ -17,7 +17,7 @@ import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { placeWrite } from '../clusters/placement.ts';
 import { drawVersion, versionFor } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
-import type { ObjectKey } from '../content/content-key.ts';
+import type { ObjectKey } from '../content/extent-keys.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
 import { admit } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';

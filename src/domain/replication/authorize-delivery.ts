@@ -9,7 +9,7 @@ import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/rep
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { ReplicationRule } from '../configurations/families.ts';
 import type { Destination } from '../configurations/replication-destination.ts';
-import type { KeyUser } from '../content/provided-key.ts';
+import type { KeyUser } from '../content/provider-key.ts';
 import { prefixOf } from '../objects/replication-queue.ts';
 
 /** Another attempt does not help, until an operator or the account changes a peer, a role or a bucket. */

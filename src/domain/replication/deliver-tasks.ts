@@ -13,7 +13,7 @@ import type { Attributes } from '../../ports/trace.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication } from '../configurations/families.ts';
 import { destinationOf, nameDestination, taskOf } from '../configurations/replication-destination.ts';
-import { openObjectKey } from '../content/object-key.ts';
+import { openObjectKey } from '../content/wrapped-key.ts';
 import { traceDelivery } from '../deliveries/delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/pass.ts';
 import { nameObject, type Subject } from '../lanes/target-states.ts';

@@ -6,7 +6,7 @@ import { everyTask, putTask, putTasks, type Task, type TaskKind } from '../../me
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../ports/peer-requests.ts';
 import type { Destination } from '../configurations/replication-destination.ts';
-import type { ObjectKey } from '../content/content-key.ts';
+import type { ObjectKey } from '../content/extent-keys.ts';
 import { contentSize } from '../content/segments.ts';
 import { partsFrom, readObject } from '../objects/read-object.ts';
 import type { Pace } from '../rebalance/pace.ts';

@@ -29,7 +29,7 @@ import { changeRow } from '../common/buckets.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
-import { type Provided, providedContext } from '../content/provided-key.ts';
+import { type Provided, providedContext } from '../content/provider-key.ts';
 import { amendVersion } from '../objects/amend-version.ts';
 import type { Ctx as CommitCtx } from '../objects/commit-version.ts';
 

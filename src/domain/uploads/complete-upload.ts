@@ -28,11 +28,11 @@ import { parseCluster } from '../clusters/placement.ts';
 import { queueGarbageAll, queueUpload } from '../common/garbage.ts';
 import { findAmongVersions } from '../common/listed-versions.ts';
 import type { Recorder } from '../common/recorder.ts';
-import type { CustomerKey } from '../content/content-key.ts';
-import { assertUploadKey } from '../content/object-key.ts';
-import { assertMayDecrypt, type KeyUser } from '../content/provided-key.ts';
+import type { CustomerKey } from '../content/extent-keys.ts';
+import { assertMayDecrypt, type KeyUser } from '../content/provider-key.ts';
 import { contentSize } from '../content/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
+import { assertUploadKey } from '../content/wrapped-key.ts';
 import {
   assertDescribed,
   type CommittedReplica,

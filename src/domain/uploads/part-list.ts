@@ -2,7 +2,7 @@
 
 import { fail } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
-import { fromHex, toHex } from '../../base/text/hex.ts';
+import { fromHex } from '../../base/text/hex.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { ForwardedPart } from '../../ports/object-bytes.ts';
@@ -11,6 +11,7 @@ import {
   type CrcName,
   combineCrcs,
   compositeChecksum,
+  compositeEtag,
   hashNames,
 } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
@@ -84,7 +85,10 @@ export async function checkParts(
       receipt === undefined ? [] : [{ part: number, size: extent.size, receipt }],
     ),
     size,
-    etag: compositeEtag(ctx, chosen),
+    etag: compositeEtag(
+      ctx.hasher,
+      chosen.map(({ stored }) => fromHex(stored.etag)),
+    ),
     checksum: objectChecksum(ctx, row.session, { chosen, claims }),
     freed: freedBy(stored.values()),
   };
@@ -123,13 +127,6 @@ function assertSizes(chosen: readonly Chosen[]): void {
       },
     });
   }
-}
-
-/** The md5 of the concatenated part md5 values, then `-<part count>`. */
-function compositeEtag({ hasher }: Pick<Ctx, 'hasher'>, chosen: readonly Chosen[]): string {
-  const md5 = hasher.create('md5');
-  for (const { stored } of chosen) md5.update(fromHex(stored.etag));
-  return `${toHex(md5.digest())}-${chosen.length}`;
 }
 
 const isCrc = (algorithm: ChecksumAlgorithm): boolean => algorithm.startsWith('CRC');

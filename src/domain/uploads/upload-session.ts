@@ -35,7 +35,7 @@ import { refreshBucket } from '../common/buckets.ts';
 import { queueGarbage, queueUpload } from '../common/garbage.ts';
 import { drawVersion, isUploadId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
-import type { ObjectKey } from '../content/content-key.ts';
+import type { ObjectKey } from '../content/extent-keys.ts';
 import { contentSize } from '../content/segments.ts';
 import {
   type ByteWrite,

@@ -8,7 +8,7 @@ import { findLease, leaderLease, repairLease, slotLease } from '../../metadata/b
 import { queueSlots } from '../../metadata/background/queues.ts';
 import { bucketSlots } from '../../metadata/buckets/buckets.ts';
 import { KeyFailure } from '../../ports/key-provider.ts';
-import { adminOpenApi } from '../../protocol/operations/openapi.ts';
+import { adminOpenApi } from '../../protocol/admin/openapi.ts';
 import { type AdminHandler, jsonReply, seconds } from './call.ts';
 
 // What operators learn about the process that answers, and about leases and deletions of the installation.

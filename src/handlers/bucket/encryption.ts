@@ -4,7 +4,7 @@ import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { bucketEncryption } from '../../domain/configurations/families.ts';
 import { assertProvider } from '../../domain/content/named-keys.ts';
-import { findKey } from '../../domain/content/provided-key.ts';
+import { findKey } from '../../domain/content/provider-key.ts';
 import {
   type ServerSideEncryptionRule,
   serverSideEncryptionConfiguration,

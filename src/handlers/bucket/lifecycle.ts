@@ -7,7 +7,7 @@ import {
   type LifecycleRule,
   readRuleFilter,
   waterfall,
-} from '../../domain/configurations/lifecycle.ts';
+} from '../../domain/configurations/lifecycle-rules.ts';
 import { listLifecycleBucket } from '../../metadata/objects/ages.ts';
 import {
   lifecycleConfiguration,

@@ -12,8 +12,8 @@ import {
   startBehind,
   type VersionStart,
 } from '../../domain/common/listed-versions.ts';
-import { assertUploadKey } from '../../domain/content/object-key.ts';
 import { contentSize } from '../../domain/content/segments.ts';
+import { assertUploadKey } from '../../domain/content/wrapped-key.ts';
 import { restoredUntil } from '../../domain/objects/read-object.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import {

@@ -2,8 +2,8 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
-import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
+import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { readObject } from '../../domain/objects/read-object.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';

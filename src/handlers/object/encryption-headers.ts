@@ -4,17 +4,14 @@ import { fail } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
 import type { Context } from '../../context.ts';
-import type { CustomerKey, ObjectKey } from '../../domain/content/content-key.ts';
-import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
-import { assertCustomerKey, assertUploadKey, openObjectKey } from '../../domain/content/object-key.ts';
-import { arnName } from '../../domain/content/provided-key.ts';
+import type { CustomerKey, ObjectKey } from '../../domain/content/extent-keys.ts';
+import { arnName } from '../../domain/content/provider-key.ts';
 import type { RequestedEncryption } from '../../domain/content/requested-encryption.ts';
-import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
+import { assertCustomerKey, assertUploadKey, openObjectKey } from '../../domain/content/wrapped-key.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { readClaims } from '../../request/body.ts';
 import { header, utf8Length } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 
@@ -314,21 +311,4 @@ export async function openUploadKey(
       { encryption, customerKey, user: openKeyUser(ctx, request) },
     )
   );
-}
-
-// The checks of every upload before its body is read: the key, the length, the declared checksums.
-
-/**
- * The content of an upload.
- * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
- */
-export function readContent(request: Authorized, fallback?: ChecksumAlgorithm): Content {
-  const { length } = request.payload;
-  const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
-  if (length === undefined && !isChunked) throw fail('MissingContentLength');
-  if (length !== undefined && length > contentMax) {
-    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
-  }
-  const { content: source, sha256 } = request.payload;
-  return { source, length, sha256, claims: readClaims(request, { fallback }) };
 }

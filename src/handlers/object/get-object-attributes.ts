@@ -3,7 +3,7 @@ import { authorize } from '../../auth/authorize.ts';
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { assertMayDecrypt } from '../../domain/content/provided-key.ts';
+import { assertMayDecrypt } from '../../domain/content/provider-key.ts';
 import { contentSize } from '../../domain/content/segments.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import { partsFrom } from '../../domain/objects/read-object.ts';

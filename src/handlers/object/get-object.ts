@@ -2,7 +2,7 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { assertMayDecrypt } from '../../domain/content/provided-key.ts';
+import { assertMayDecrypt } from '../../domain/content/provider-key.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import {
   assertReadable,

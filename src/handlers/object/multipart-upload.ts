@@ -3,8 +3,8 @@ import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { type ChecksumAlgorithm, checksumAlgorithms } from '../../domain/content/digests.ts';
-import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
+import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { lookUpVersion, readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import {
@@ -27,7 +27,7 @@ import {
 } from '../../protocol/schemas/multipart.ts';
 import { copyPartResult } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
-import { claimedChecksum, parseAlgorithm } from '../../request/body.ts';
+import { claimedChecksum, parseAlgorithm, readContent } from '../../request/body.ts';
 import { defined, header, readUploadName } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
@@ -38,7 +38,6 @@ import {
   encryptionHeaders,
   openSourceKey,
   openUploadKey,
-  readContent,
   readCustomerKey,
   requestedEncryption,
   writtenEncryptionHeaders,

@@ -5,7 +5,7 @@ import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { bucketLifecycle } from '../../domain/configurations/families.ts';
-import { expirationHeader, findAbort, findExpiration } from '../../domain/configurations/lifecycle.ts';
+import { expirationHeader, findAbort, findExpiration } from '../../domain/configurations/lifecycle-rules.ts';
 import { readRules } from '../../domain/lifecycle/due-action.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/object-lock.ts';
 import { restoredUntil } from '../../domain/objects/read-object.ts';

@@ -2,21 +2,21 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import { bucketEncryption } from '../../domain/configurations/families.ts';
-import { drawObjectKey } from '../../domain/content/object-key.ts';
 import type { RequestedEncryption } from '../../domain/content/requested-encryption.ts';
 import type { Content } from '../../domain/content/store-bytes.ts';
+import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { writeXml } from '../../protocol/formats/codec.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 import { postResponse } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
-import { readClaims } from '../../request/body.ts';
+import { readClaims, readContent } from '../../request/body.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { ownerOfNew, readAccess, statesAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { readContent, requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   checksumHeaders,
   expirationHeaders,

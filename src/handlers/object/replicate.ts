@@ -6,9 +6,9 @@ import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl } from '../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../domain/access/object-ownership.ts';
-import { drawObjectKey } from '../../domain/content/object-key.ts';
-import { findKey } from '../../domain/content/provided-key.ts';
+import { findKey } from '../../domain/content/provider-key.ts';
 import type { RequestedEncryption } from '../../domain/content/requested-encryption.ts';
+import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import {
   assertReceivable,
   type CommittedReplica,

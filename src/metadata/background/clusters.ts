@@ -1,4 +1,4 @@
-/** Rows of clusters, of rebalancing and of imports. */
+/** Rows of clusters and of rebalancing. */
 
 import type { At, MetadataStore, Outcome, Revision, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { bucketSlots } from '../buckets/buckets.ts';

@@ -1,6 +1,6 @@
 /**
  * The operator API: every operation with its method, path, parameters, body and reply. Routing, audit, validation, the OpenAPI document,
- * the client and `sluice admin` derive from it. The rows are in `admin/`, a file for each noun. Every request but GET is audited as
+ * the client and `sluice admin` derive from it. The rows are in the files beside this one, joined here. Every request but GET is audited as
  * `admin:<Name>`, unless the row says otherwise.
  */
 import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.ts';

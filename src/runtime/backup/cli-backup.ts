@@ -292,7 +292,7 @@ const keyFiles = ['master.key', 'root-credentials.json'] as const;
 const chunksOf = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'][number]): string =>
   dir ?? inDataDir(config, 'chunks', id);
 
-/** @throws HeldElsewhere, and the signal's reason */
+/** @throws LeasedElsewhere, and the signal's reason */
 export async function backUp(
   context: Context,
   {

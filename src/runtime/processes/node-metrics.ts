@@ -3,7 +3,7 @@
  * others' through the primary. A process that does not answer in time counts with what it told last, and an ended one with its counters.
  */
 import cluster from 'node:cluster';
-import type { ProcessMetrics } from '../../telemetry/prom-metrics.ts';
+import type { ProcessMetrics } from '../../telemetry/prom-client.ts';
 
 const gatherTimeoutMs = 3_000;
 /** Shorter, so that the asking process still gets what there is. */
@@ -138,7 +138,7 @@ class EndedCounters {
 
   async #sum(): Promise<void> {
     // Loaded here, because a primary needs it only when a process has ended.
-    const { sumMetrics } = await import('../../telemetry/prom-metrics.ts');
+    const { sumMetrics } = await import('../../telemetry/prom-client.ts');
     while (this.#parts.length > 1) {
       const count = this.#parts.length;
       const sum = await sumMetrics(this.#parts.slice(0, count));

@@ -10,7 +10,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { createLog, foldRepeats } from '../../telemetry/log.ts';
 import { awsApi, OtlpExporter, readOtlpHeaders, type Systems } from '../../telemetry/otlp.ts';
-import { type PromMetrics, promMetrics } from '../../telemetry/prom-metrics.ts';
+import { type PromMetrics, promMetrics } from '../../telemetry/prom-client.ts';
 import { createTelemetry } from '../../telemetry/telemetry.ts';
 import { createTracer } from '../../telemetry/tracer.ts';
 import { packageVersion } from '../cli/version.ts';

@@ -4,7 +4,7 @@ import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import type { KeyContext, KeyDescription, KeyProvider } from '../../ports/key-provider.ts';
-import type { KeyPlace, ObjectKey } from './content-key.ts';
+import type { KeyPlace, ObjectKey } from './extent-keys.ts';
 import { ask, askAbout, askToUnwrap, type NamedKey, TimedFlights } from './named-keys.ts';
 import { type ByProvider, keyIdOrDefault, withKeyId } from './requested-encryption.ts';
 

@@ -6,8 +6,8 @@ import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
-import type { CustomerKey, KeyPlace, ObjectKey } from './content-key.ts';
-import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
+import type { CustomerKey, KeyPlace, ObjectKey } from './extent-keys.ts';
+import { generateKey, type KeyUser, unwrapKey } from './provider-key.ts';
 import { type ChosenEncryption, chooseEncryption, type RequestedEncryption } from './requested-encryption.ts';
 
 export type Ctx = Pick<

@@ -1,9 +1,9 @@
 /** The OpenAPI 3.1 document of the operator API, derived from its table. */
 
-import { type AdminOperationName, adminOperationNames, describeAdminOperation } from '../admin/operations.ts';
 import { isOptional } from '../formats/json.ts';
 import type { JsonSchema } from '../formats/json-shape.ts';
 import { configurationFamilies, configurationShapes } from '../schemas/families.ts';
+import { type AdminOperationName, adminOperationNames, describeAdminOperation } from './operations.ts';
 
 const error: JsonSchema = {
   type: 'object',
