@@ -27,12 +27,16 @@ import {
   GetBucketTagging,
   GetReplicaSite,
   HeadBucket,
-  OptionsBucket,
-  OptionsObject,
   PutBucketRequestPayment,
   PutBucketTagging,
 } from './bucket/bucket.ts';
-import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
+import {
+  DeleteBucketCors,
+  GetBucketCors,
+  OptionsBucket,
+  OptionsObject,
+  PutBucketCors,
+} from './bucket/cors.ts';
 import { DeleteObject, DeleteObjects } from './bucket/delete-objects.ts';
 import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
 import {

@@ -162,7 +162,7 @@ export const lightWorkers = {
   },
 } satisfies Partial<Registry<WorkerName>>;
 
-const allWorkers: Registry<WorkerName> = {
+export const allWorkers: Registry<WorkerName> = {
   ...lightWorkers,
   fsck: {
     leased: true,

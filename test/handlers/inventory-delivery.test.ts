@@ -201,6 +201,25 @@ test('an inventory of all versions has every field, the same in both formats', a
   });
 });
 
+test('an inventory has the expiry that the length of a day of the settings gives, as the header of a GET does', async () => {
+  await using lists = await openLists('memory', { SVC_LIFECYCLE_DAY: '1h' });
+  const { client } = lists.world;
+  await must(
+    client.put('/bucket?lifecycle', {
+      body: '<LifecycleConfiguration><Rule><ID>r</ID><Filter/><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>',
+    }),
+  );
+  await put(lists.world, 'key', 'one');
+  const said = /expiry-date="([^"]*)"/.exec(
+    (await client.get('/bucket/key')).header('*-expiration') ?? '',
+  )?.[1];
+  await lists.configure({ id: 'csv', versions: 'All', fields: allFields });
+  await lists.run();
+  const [path] = await lists.keys('csv/2026-02-05T12-34Z/manifest.json');
+  const [row] = await lists.rows(JSON.parse((await client.get(`/lists/${path}`)).text) as Manifest);
+  expect(row?.['LifecycleExpirationDate']).toBe(new Date(said ?? '').toISOString());
+});
+
 test('an inventory lists the prefix of its filter only, and resumes between versions of one key', async () => {
   await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '2' });
   await must(

@@ -1,6 +1,7 @@
 /** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
-import type { Grant } from '../../metadata/tables.ts';
-import { type Family, family } from './documents.ts';
+import type { Context } from '../../context.ts';
+import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import { type Family, family, readDocument } from './documents.ts';
 import type { Lifecycle, TagFilter } from './lifecycle-rules.ts';
 import type { Notification } from './notification.ts';
 
@@ -49,6 +50,15 @@ export const bucketLifecycle: Family<Lifecycle> = {
   // The worker's commits rest on the rules, and the first configuration begins the age index.
   fencesWriters: true,
 };
+
+/** The lifecycle rules of a bucket with the length of a day that the settings give, as everything evaluates them. */
+export async function readRules(
+  ctx: Pick<Context, 'metadata' | 'caches' | 'config'>,
+  bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
+): Promise<Lifecycle | undefined> {
+  const lifecycle = await readDocument(ctx, bucket, bucketLifecycle);
+  return lifecycle && { ...lifecycle, dayMs: ctx.config.SVC_LIFECYCLE_DAY };
+}
 
 type Switch = 'Enabled' | 'Disabled';
 

@@ -225,7 +225,7 @@ function compositeDigest(hasher: Hasher, name: HashName, digests: readonly Uint8
   return hash.digest();
 }
 
-/** The ETag of an object in parts: the MD5 of their MD5 digests as hexadecimal, a hyphen, the number of parts. */
+/** The ETag of an object in parts: the MD5 of what the ETags of its parts say (their MD5, unless they are encrypted) as hexadecimal, a hyphen, their number. */
 export const compositeEtag = (hasher: Hasher, digests: readonly Uint8Array[]): string =>
   `${toHex(compositeDigest(hasher, 'md5', digests))}-${digests.length}`;
 

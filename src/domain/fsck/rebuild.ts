@@ -4,7 +4,7 @@
  */
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fnv32a } from '../../base/shard.ts';
-import { fromHex, toHex } from '../../base/text/hex.ts';
+import { toHex } from '../../base/text/hex.ts';
 import { everyBucket, findBucket, insertBucket } from '../../metadata/buckets/buckets.ts';
 import { usageChanges } from '../../metadata/buckets/usage.ts';
 import { ageChanges } from '../../metadata/objects/ages.ts';
@@ -30,6 +30,7 @@ import { ChunkDamaged, ChunkMissing, type FoundExtent, unknownSize } from '../..
 import { refreshBucket } from '../common/buckets.ts';
 import { drawId, timeOf, versionBefore, versionFor } from '../common/ids.ts';
 import { isOwned, openOwnership } from '../common/ownership.ts';
+import { compositeEtag } from '../content/digests.ts';
 import { sift } from './bytes.ts';
 import type { FsckContext } from './findings.ts';
 
@@ -379,17 +380,17 @@ async function buildRows(
 
 /** Reads the content whole: there is no other way to learn the ETag, and whether the bytes are sound. @throws ChunkDamaged, ChunkMissing */
 async function readBack({ bytes, hasher }: RebuildContext, remains: Remains): Promise<Read> {
-  const digests: string[] = [];
+  const digests: Uint8Array[] = [];
   let size = 0;
   for (const { extent } of remains.parts) {
     const md5 = hasher.create('md5');
     for await (const piece of bytes.read(extent)) md5.update(piece);
-    digests.push(toHex(md5.digest()));
+    digests.push(md5.digest());
     size += extent.size;
   }
-  if (remains.uploadId === undefined) return { ...remains, etag: digests[0] ?? '', size };
-  const composite = toHex(hasher.once('md5', fromHex(digests.join(''))));
-  return { ...remains, etag: `${composite}-${remains.parts.length}`, size };
+  if (remains.uploadId === undefined)
+    return { ...remains, etag: toHex(digests[0] ?? new Uint8Array()), size };
+  return { ...remains, etag: compositeEtag(hasher, digests), size };
 }
 
 const inlinePartsMax = 16;

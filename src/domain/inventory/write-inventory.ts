@@ -14,7 +14,7 @@ import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { readOwnership } from '../access/object-ownership.ts';
 import { drawRequestId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
-import { bucketLifecycle } from '../configurations/families.ts';
+import { readRules } from '../configurations/families.ts';
 import { bucketInventories, findInventory, type Inventory } from '../configurations/inventory.ts';
 import type { RequestedEncryption } from '../content/requested-encryption.ts';
 import {
@@ -210,7 +210,7 @@ async function writeDataFile(
 async function readFacts(ctx: Ctx, bucket: BucketRow): Promise<InventoryFacts> {
   return {
     bucket,
-    lifecycle: await readDocument(ctx, bucket, bucketLifecycle),
+    lifecycle: await readRules(ctx, bucket),
     isOwnerEnforced: (await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced',
   };
 }

@@ -5,9 +5,9 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { dayMs } from '../../metadata/objects/ages.ts';
 import type { AgeRow } from '../../metadata/records/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { readRules } from '../configurations/families.ts';
 import type { Lifecycle } from '../configurations/lifecycle-rules.ts';
 import { lockTime } from '../objects/object-lock.ts';
-import { readRules } from './due-action.ts';
 import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
 import { type DueEntries, openWindows, readDuePage, startPosition, type Window } from './walk.ts';
 

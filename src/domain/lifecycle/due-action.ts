@@ -1,6 +1,5 @@
 /** The action that is due for an entry of the age index: first everything about the version or upload is read, then the rules decide. */
 
-import type { Context } from '../../context.ts';
 import {
   behind,
   findHead,
@@ -14,8 +13,6 @@ import { findSession, type StoredSession } from '../../metadata/objects/uploads.
 import type { AgeRow } from '../../metadata/records/ages.ts';
 import { type BucketRow, headSlot, historySpace, type ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
-import { readDocument } from '../configurations/documents.ts';
-import { bucketLifecycle } from '../configurations/families.ts';
 import {
   actionOnCurrent,
   actionOnNoncurrent,
@@ -197,15 +194,4 @@ function decideMarker({ lifecycle, now }: Rules, version: Stored<ObjectRow>): Fo
 function decideRestored({ now }: Rules, version: Stored<ObjectRow>): Found {
   const { restore } = version.row;
   return restore === undefined || restore.expires > now ? nothing : { do: 'end-restore', rule: '', version };
-}
-
-// The lifecycle rules of a bucket as requests and the worker evaluate them.
-
-/** The rules with the length of a day that the settings give. */
-export async function readRules(
-  ctx: Pick<Context, 'metadata' | 'caches' | 'config'>,
-  bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
-): Promise<Lifecycle | undefined> {
-  const lifecycle = await readDocument(ctx, bucket, bucketLifecycle);
-  return lifecycle && { ...lifecycle, dayMs: ctx.config.SVC_LIFECYCLE_DAY };
 }

@@ -29,12 +29,13 @@ import { passOverDamage } from '../common/damaged-buckets.ts';
 import { drawId, formatVersionId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
+import { readRules } from '../configurations/families.ts';
 import type { Lifecycle } from '../configurations/lifecycle-rules.ts';
 import { lockTime } from '../objects/object-lock.ts';
 import type { Pace } from '../rebalance/pace.ts';
 import { type Backlog, pageRows as backlogPageRows, countBacklog, duePages, noBacklog } from './backlog.ts';
 import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
-import { findDueAction, readRules } from './due-action.ts';
+import { findDueAction } from './due-action.ts';
 import {
   addTally,
   emptyTally,

@@ -72,7 +72,7 @@ export async function checkParts(
   if (claims.size !== undefined && claims.size !== size) {
     throw fail(
       'InvalidRequest',
-      `The mp-object-size header says ${claims.size} bytes, the parts add up to ${size}.`,
+      `The object is said to have ${claims.size} bytes, but its parts have ${size} together.`,
     );
   }
   return {

@@ -5,8 +5,8 @@ import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { openTurns } from '../../domain/common/turns.ts';
+import { readRules } from '../../domain/configurations/families.ts';
 import { findExpiration } from '../../domain/configurations/lifecycle-rules.ts';
-import { readRules } from '../../domain/lifecycle/due-action.ts';
 import { abortSession } from '../../domain/uploads/upload-session.ts';
 import {
   findHead,

@@ -1,24 +1,15 @@
-/** CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, the tags, the preflight of CORS, request payment, and the site of a replica. */
+/** CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, the tags, request payment, and the site of a replica. */
 import { authorize } from '../../auth/authorize.ts';
 import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../base/errors.ts';
-import type { Context } from '../../context.ts';
 import { assertNoAccessPoint, assertUnattached } from '../../domain/access/access-points.ts';
 import type { RequestedAcl } from '../../domain/access/acl.ts';
 import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
 import { createBucket, deleteBucket } from '../../domain/buckets/bucket.ts';
-import { lookUpBucket } from '../../domain/common/buckets.ts';
-import { readDocument } from '../../domain/configurations/documents.ts';
-import {
-  bucketCors,
-  bucketTagging,
-  requestPayment,
-  type Tagging,
-} from '../../domain/configurations/families.ts';
+import { bucketTagging, requestPayment, type Tagging } from '../../domain/configurations/families.ts';
 import { findSite } from '../../metadata/site.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
-import type { Reply } from '../../protocol/reply.ts';
 import {
   type CreateBucketConfiguration,
   createBucketConfiguration,
@@ -30,7 +21,6 @@ import type { ReadFacts } from '../../request/body.ts';
 import { checkTag, header } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 import { requestedAcl } from '../common/acl.ts';
-import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { document } from '../common/document.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
@@ -70,41 +60,6 @@ export const GetReplicaSite: HandlerOf<'GetReplicaSite'> = async (ctx, request) 
     body: JSON.stringify({ protocol, site: await findSite(ctx), versioning, objectLock, owner }),
   };
 };
-
-// OptionsBucket and OptionsObject: a browser asks whether a page may send a request. The caller is neither authenticated nor
-// authorized, and the key need not exist. The texts are those of the public API.
-
-/** The methods that a rule can allow. */
-const corsMethods: ReadonlySet<string> = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
-
-async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): Promise<Reply> {
-  const asked = readCrossOrigin(wire);
-  if (asked === undefined)
-    throw fail('BadRequest', 'Insufficient information. Origin request header needed.');
-  const refuse = (message: string, resource: 'BUCKET' | 'OBJECT') =>
-    fail('AccessForbidden', {
-      message: `CORSResponse: ${message}`,
-      elements: { Method: asked.method, ResourceType: resource },
-    });
-  const bucket = await lookUpBucket(ctx, bucketName);
-  if (bucket === undefined) throw refuse('Bucket not found', 'BUCKET');
-  const cors = await readDocument(ctx, bucket, bucketCors);
-  if (cors === undefined) throw refuse('CORS is not enabled for this bucket.', 'BUCKET');
-  const method = wire.headers.get('access-control-request-method');
-  if (method === undefined || !corsMethods.has(method))
-    throw fail('BadRequest', `Invalid Access-Control-Request-Method: ${method ?? 'null'}`);
-  const rule = matchCors(cors, asked);
-  if (rule === undefined) {
-    throw refuse(
-      "This CORS request is not allowed. This is usually because the evalution of Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
-      key === '' ? 'BUCKET' : 'OBJECT',
-    );
-  }
-  return emptyReply(200, [...allowingHeaders(rule, asked), varyHeader]);
-}
-
-export const OptionsBucket = preflight;
-export const OptionsObject = preflight;
 
 // GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorize.ts`.
 

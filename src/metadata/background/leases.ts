@@ -8,8 +8,8 @@
  * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
  * | runs of fsck that repair | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
- * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
- * | `bucket-stats`, `fsck`, `scrub`, `lifecycle` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `force-empty`, `reshard`, `rewrap` | progress of a task | the commit states the revision of the task that the page began with |
+ * | `bucket-stats`, `usage-rollup`, `quota-reconcile`, `audit-retention`, `health-history`, `fsck`, `scrub`, `lifecycle` | samples, sums and seals, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
  * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |

@@ -3,7 +3,7 @@ import { staticCredentials } from '../../../src/auth/session/credentials.ts';
 import { workerNames } from '../../../src/config/workers.ts';
 import { classSnapshot } from '../../../src/domain/buckets/class-stats.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
-import { startWorkers, workers } from '../../../src/workers/registry.ts';
+import { allWorkers, startWorkers } from '../../../src/workers/registry.ts';
 import {
   domainWorld,
   graceMs,
@@ -16,8 +16,8 @@ const never = new AbortController().signal;
 const openWorld = async () => Object.assign(await domainWorld(), { credentials: staticCredentials([]) });
 
 test('every name that the configuration accepts is a worker, and those that lease slots lead themselves', () => {
-  expect(Object.keys(workers).sort()).toEqual([...workerNames].sort());
-  const unled = Object.entries(workers).filter(([, { leased }]) => !leased);
+  expect(Object.keys(allWorkers).sort()).toEqual([...workerNames].sort());
+  const unled = Object.entries(allWorkers).filter(([, { leased }]) => !leased);
   expect(unled.map(([name]) => name)).toEqual(['gc', 'rebalance']);
 });
 

@@ -311,7 +311,7 @@ export async function assemble(
   });
 }
 
-/** The composite ETag, where the ETags of parts are their MD5; undefined where they are not. */
+/** The ETag that the upstream gives an object in parts, where those of the parts are their MD5; undefined where they are not. */
 function compositeEtag(hasher: Hasher, parts: readonly UploadedPart[]): string | undefined {
   const md5 = hasher.create('md5');
   for (const { etag } of parts) {
