@@ -19,10 +19,8 @@ if (isNode) process.env['NODE_COMPILE_CACHE'] ??= compileCache;
  */
 function findBundle(): string | undefined {
   if (!isNode) return undefined;
-  const bundle = new URL('../../dist/server/cli.js', import.meta.url);
-  // Built code has the bundle of the same build beside it.
-  const isCurrent = import.meta.url.endsWith('.ts') ? isOfTheseSources(bundle) : existsSync(bundle);
-  return isCurrent ? bundle.href : undefined;
+  const bundle = new URL('../../.cache/server/cli.js', import.meta.url);
+  return import.meta.url.endsWith('.ts') && isOfTheseSources(bundle) ? bundle.href : undefined;
 }
 
 function isOfTheseSources(bundle: URL): boolean {
