@@ -12,6 +12,17 @@ const contracts = 'org/apache/hadoop/fs/contract/s3a';
 /** Below this the suite has not run as a whole: 284 tests passed when it was pinned, 55 need what S3A lacks. */
 const passedMin = 280;
 
+/** Two tests stop a read directly after it has begun, and expect that its answers have not arrived; their own comments call it a race. */
+const stoppedLate = 'fails where the server answers before the client stops the read';
+const races = Object.fromEntries(
+  ['CloseStream', 'Unbuffer'].flatMap((how) =>
+    ['array', 'direct'].map((type) => [
+      `ITestS3AContractVectoredRead.testStopVectoredIoOperations${how}[Buffer type : ${type}]`,
+      stoppedLate,
+    ]),
+  ),
+);
+
 test('every contract test of Hadoop’s S3A passes', { timeout: suiteMs }, async () => {
   const run = async (world: SuiteWorld) => {
     await createBucket(world);
@@ -31,7 +42,7 @@ test('every contract test of Hadoop’s S3A passes', { timeout: suiteMs }, async
     ]);
     return { output, outcomes: () => readJunitOutcomes(join(reports, 'TEST-junit-vintage.xml')) };
   };
-  await expectSuite({ passedMin, run });
+  await expectSuite({ passedMin, races, run });
 });
 
 function contractClasses(): readonly string[] {
