@@ -1,33 +1,14 @@
 /** The client of the operator API: the cookie of the log-in says who asks, and the CSRF token goes with every change. */
 
-import type {
-  AdminBody,
-  AdminOperationName,
-  AdminQuery,
-  AdminReply,
-  adminOperations,
-} from '../../src/protocol/admin/operations.ts';
+import type { AdminAsk } from '../../src/admin-client.ts';
+import type { AdminOperationName, AdminReply } from '../../src/protocol/admin/operations.ts';
 import type { Plain } from '../../src/protocol/formats/json.ts';
 import { basePath } from './base-path.ts';
 import { operations } from './operations.ts';
 
 export type { AdminOperationName } from '../../src/protocol/admin/operations.ts';
 
-type Names<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
-  ? Name | Names<`/${Rest}`>
-  : Path extends `${string}:${infer Name}`
-    ? Name
-    : never;
-
-export interface Ask<N extends AdminOperationName> {
-  readonly path?: Readonly<Record<Names<(typeof adminOperations)[N]['on']>, string>>;
-  readonly query?: Plain<AdminQuery<N>>;
-  readonly body?: Plain<AdminBody<N>>;
-  /** The ETag of the state that a change replaces. */
-  readonly ifMatch?: string;
-  readonly idempotencyKey?: string;
-  readonly signal?: AbortSignal;
-}
+export type Ask<N extends AdminOperationName> = AdminAsk<N>;
 
 export type Answer<N extends AdminOperationName> = Plain<AdminReply<N>>;
 

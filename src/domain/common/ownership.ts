@@ -1,4 +1,4 @@
-/** Finds the owner of stored bytes. Whoever takes bytes for garbage asks it first: gc, the sweep, fsck, and a write that failed. */
+/** Finds the owner of stored bytes. The sweeper, gc, fsck and the clean-up of a failed write look it up before they delete bytes. */
 import type { Context } from '../../context.ts';
 import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { manifestParts } from '../../metadata/objects/objects.ts';
