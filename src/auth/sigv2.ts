@@ -10,7 +10,7 @@ import { trim } from '../base/text/printable.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { isoSeconds } from '../protocol/formats/iso-time.ts';
 import { isHoisted, subResources } from '../protocol/operations/operations.ts';
-import { byteString, type Query, type Wire } from '../protocol/wire.ts';
+import { byteString, type Query, systemHeaders, type Wire } from '../protocol/wire.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { findKnownKey, type KnownKey } from './session/credentials.ts';
 import { encodePath, mismatch, secretsOf } from './verify-signature.ts';
@@ -139,14 +139,7 @@ export function decodeSignature(text: string): Uint8Array {
 const signedNames: ReadonlySet<string> = new Set([
   ...subResources,
   ...['defaultObjectAcl', 'select-type', 'storageClass'],
-  ...[
-    'cache-control',
-    'content-disposition',
-    'content-encoding',
-    'content-language',
-    'content-type',
-    'expires',
-  ].map((name) => `response-${name}`),
+  ...systemHeaders.map((name) => `response-${name}`),
 ]);
 
 /** The signing parameters themselves, and parameters that clients add and no operation reads. */

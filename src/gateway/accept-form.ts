@@ -10,7 +10,7 @@ import { amz, type Dialect, replyDialect } from '../protocol/dialect.ts';
 import { nameFile, parseBoundary, readForm } from '../protocol/form-data.ts';
 import { readXml } from '../protocol/formats/codec.ts';
 import { tagging } from '../protocol/schemas/object.ts';
-import { headerText, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
+import { headerText, Query, systemHeaders, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { assertKey, ownHeaders } from '../request/parameters.ts';
 import type { Authorized, Identified } from '../request/request.ts';
 import { openBucketKey } from './find-bucket.ts';
@@ -89,15 +89,7 @@ function readKey(fields: ReadonlyMap<string, string>): string {
 /** Headers of the form's own request that are facts about it and describe no object. */
 const retained = ['host', 'user-agent', 'referer', 'origin'];
 /** Fields that replace the header of the same name. */
-const described = new Set([
-  'cache-control',
-  'content-disposition',
-  'content-encoding',
-  'content-language',
-  'content-md5',
-  'content-type',
-  'expires',
-]);
+const described: ReadonlySet<string> = new Set([...systemHeaders, 'content-md5']);
 
 function readFormHeaders(
   { headers }: Wire,

@@ -346,3 +346,13 @@ export function asciiHeader(value: string): string {
   );
   return percentEncode(extended, /[\t\x20-\x7e]/);
 }
+
+/** Headers that are stored with an object as a client sent them, and returned under the same names (public API "System-defined object metadata"). */
+export const systemHeaders = [
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'expires',
+] as const;

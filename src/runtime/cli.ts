@@ -14,13 +14,13 @@ module.enableCompileCache?.(compileCache);
 if (isNode) process.env['NODE_COMPILE_CACHE'] ??= compileCache;
 
 /**
- * The address of these modules in one file (deploy/package/bundle-server.ts), which loads in a third of the time. Absent where there is none,
- * or where a file that it was made of has changed since.
+ * The joined modules of a checkout (deploy/package/bundle-server.ts), which load in a third of the time. Absent in the package, and where a
+ * file that they were made of has changed since.
  */
 function findBundle(): string | undefined {
-  if (!isNode) return undefined;
+  if (!isNode || !import.meta.url.endsWith('.ts')) return undefined;
   const bundle = new URL('../../.cache/server/cli.js', import.meta.url);
-  return import.meta.url.endsWith('.ts') && isOfTheseSources(bundle) ? bundle.href : undefined;
+  return isOfTheseSources(bundle) ? bundle.href : undefined;
 }
 
 function isOfTheseSources(bundle: URL): boolean {

@@ -10,20 +10,11 @@ import { assertLockable, type Retention, type RetentionMode } from '../../domain
 import { restoredUntil } from '../../domain/objects/read-object.ts';
 import type { BucketRow, Checksum, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { asciiHeader, encodeWords, headerText } from '../../protocol/wire.ts';
+import { asciiHeader, encodeWords, headerText, systemHeaders } from '../../protocol/wire.ts';
 import { defined, header, headersUnder, parseTags, type Tags, utf8Length } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 
-/** Stored as they were sent, returned under the same names. */
-const systemHeaders = [
-  'cache-control',
-  'content-disposition',
-  'content-encoding',
-  'content-language',
-  'content-type',
-  'expires',
-] as const;
 const displayedAs: Readonly<Record<string, string>> = {
   'cache-control': 'Cache-Control',
   'content-disposition': 'Content-Disposition',

@@ -26,6 +26,7 @@ import {
 import type { Random } from '../../../ports/random.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { amz } from '../../../protocol/dialect.ts';
+import { systemHeaders } from '../../../protocol/wire.ts';
 import { LoanedArrays } from '../chunked/write-chunks.ts';
 import type { WriteBudget } from '../write-budget.ts';
 import {
@@ -396,15 +397,6 @@ function check({ status, headers }: UpstreamReply, extent: Extent, { start, end 
 
 /** A GET of an object of these classes is refused until it is restored there. */
 const archived: ReadonlySet<string> = new Set(['GLACIER', 'DEEP_ARCHIVE']);
-/** Headers that the gateway stores and returns unchanged. */
-const systemHeaders = [
-  'cache-control',
-  'content-disposition',
-  'content-encoding',
-  'content-language',
-  'content-type',
-  'expires',
-] as const;
 const userPrefix = `${amz.headerPrefix}meta-`;
 
 const unmanagedObjects = (connectionTo: (cluster: string) => Connection): UnmanagedObjects => ({
