@@ -131,9 +131,9 @@ export interface Telemetry {
   refusalCounted(error: string): void;
   /** A key provider was asked to unwrap the key of an object or of a bucket; `expired`: it was not asked, because the bucket's key is too old. */
   keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered' | 'expired'): void;
-  /** What became of a request to the operator API with an Idempotency-Key. */
   /** A request that a rate limit refused. */
   requestLimited(scope: 'account' | 'bucket' | 'anonymous'): void;
+  /** What became of a request to the operator API with an Idempotency-Key. */
   idempotencyKey(outcome: 'kept' | 'not-kept' | 'replayed' | 'other-request' | 'unanswered' | 'full'): void;
   /** A call to a key provider outside of this process, with each attempt; `refused`: its open circuit refused the call. */
   keyCall(provider: string, call: string, outcome: KeyFailureReason | 'ok' | 'refused'): void;

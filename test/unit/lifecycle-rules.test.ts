@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import {
   actionOnCurrent,
   actionOnNoncurrent,
-  expirationHeader,
   findAbort,
   findExpiration,
   findMarkerRemoval,
@@ -13,6 +12,7 @@ import {
   type NoncurrentVersion,
   type StoredVersion,
 } from '../../src/domain/configurations/lifecycle-rules.ts';
+import { formatExpiration } from '../../src/handlers/object/object-headers.ts';
 
 const at = (text: string): number => Date.parse(text);
 const day = 86_400_000;
@@ -70,7 +70,7 @@ describe('an expiration', () => {
   });
 
   test('is returned in a header with its rule, whose id is escaped', () => {
-    expect(expirationHeader({ at: at('2026-01-14T00:00:00Z'), rule: 'a "b", ü' })).toBe(
+    expect(formatExpiration({ at: at('2026-01-14T00:00:00Z'), rule: 'a "b", ü' })).toBe(
       'expiry-date="Wed, 14 Jan 2026 00:00:00 GMT", rule-id="a%20%22b%22%2C%20%C3%BC"',
     );
   });

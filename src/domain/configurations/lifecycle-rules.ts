@@ -133,7 +133,7 @@ export const bornBefore = (
 ): number => (Math.floor(now / dayMs) - days) * dayMs;
 
 /** When an action is due (ms since the epoch), and the id of its rule. */
-interface Due {
+export interface Due {
   readonly at: number;
   readonly rule: string;
 }
@@ -310,7 +310,3 @@ export function actionOnNoncurrent(
   );
   return coldest(moves, version.storageClass, now);
 }
-
-/** The value of the `x-amz-expiration` header. */
-export const expirationHeader = ({ at, rule }: Due): string =>
-  `expiry-date="${new Date(at).toUTCString()}", rule-id="${encodeURIComponent(rule)}"`;

@@ -5,7 +5,7 @@ import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { bucketLifecycle, readRules } from '../../domain/configurations/families.ts';
-import { expirationHeader, findAbort, findExpiration } from '../../domain/configurations/lifecycle-rules.ts';
+import { type Due, findAbort, findExpiration } from '../../domain/configurations/lifecycle-rules.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/object-lock.ts';
 import { restoredUntil } from '../../domain/objects/read-object.ts';
 import type { BucketRow, Checksum, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
@@ -233,12 +233,16 @@ type Bucket = Pick<BucketRow, 'id' | 'name' | 'documents'>;
 export const hasLifecycle = ({ documents }: Pick<Bucket, 'documents'>): boolean =>
   documents[bucketLifecycle.name] !== undefined;
 
+/** The value of `x-amz-expiration`. */
+export const formatExpiration = ({ at, rule }: Due): string =>
+  `expiry-date="${new Date(at).toUTCString()}", rule-id="${encodeURIComponent(rule)}"`;
+
 /** When the version expires. It must be the latest one of its key. */
 export async function expirationHeaders(ctx: Ctx, bucket: Bucket, row: ObjectRow): Promise<HeaderPair[]> {
   const lifecycle = await readRules(ctx, bucket);
   const { key, size, modified, headers } = row;
   const due = lifecycle && findExpiration(lifecycle, { key, size, modified, tags: headers.tags });
-  return due === undefined ? [] : [['*-expiration', expirationHeader(due)]];
+  return due === undefined ? [] : [['*-expiration', formatExpiration(due)]];
 }
 
 /** When an open upload will be aborted. */
