@@ -76,7 +76,7 @@ const scrubRestMs = 1_000;
 
 type Registry<Name extends WorkerName> = Readonly<Record<Name, Registered>>;
 
-/** Those that pass on the bytes of no object, and whose steps are short and take little memory. A bundle can have them alone. */
+/** Workers that copy no object's body, in short steps that take little memory. The Durable Object's bundle has these alone. */
 export const lightWorkers = {
   gc: {
     leased: false,

@@ -1,6 +1,6 @@
 /** Several stores of the record layer as one: the contract of the metadata port, and what the journal between them promises. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { placeOf } from '../../src/backends/metadata/records/placement.ts';
+import { findShard } from '../../src/backends/metadata/records/placement.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import {
   type AnyTable,
@@ -40,7 +40,7 @@ beforeEach(async () => {
 });
 afterEach(() => shards.close());
 
-const shardOf = (at: At<AnyTable>): number => placeOf(at, undefined, 3);
+const shardOf = (at: At<AnyTable>): number => findShard(at, undefined, 3);
 
 /** The name of a bucket whose heads are in another store than its counter and its ranking. */
 const apart = (): string => {
@@ -98,7 +98,7 @@ describe('the journal of side changes between stores', () => {
     expect([await objectsIn(store, bucket), await ranked(store, bucket)]).toEqual([1, ['k']]);
   });
 
-  test('its alarm makes them without a call, and a receiver that restarted meanwhile applies each once', async () => {
+  test('after restarts, settleAll applies the side changes exactly once although their first answer was lost', async () => {
     const store = shards.client();
     const bucket = apart();
     shards.faults.between = (_, name) => (name === 'receive' ? 'lost after' : undefined);
@@ -212,10 +212,10 @@ describe('the journal of side changes between stores', () => {
 
 test('the rows of a gateway are spread over the stores', async () => {
   const places = Array.from({ length: 300 }, (_, n) =>
-    placeOf({ table: tables.audit, in: { hour: 5, slot: n } }, undefined, 3),
+    findShard({ table: tables.audit, in: { hour: 5, slot: n } }, undefined, 3),
   );
   const bucket = { table: heads, in: { bucket: 'b' }, ways: 64 };
-  const keys = Array.from({ length: 300 }, (_, n) => placeOf(bucket, { key: `photos/${n}` }, 3));
+  const keys = Array.from({ length: 300 }, (_, n) => findShard(bucket, { key: `photos/${n}` }, 3));
   for (const of of [places, keys])
     for (const shard of [0, 1, 2]) expect(of.filter((place) => place === shard).length).toBeGreaterThan(70);
 });

@@ -10,7 +10,7 @@ import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type Revision, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { contractTables, head, headsOf, talliesOf } from './metadata-store/tables.ts';
+import { contractTables, head, headsOf, tallies, talliesOf } from './metadata-store/tables.ts';
 
 let directory: string;
 let sql: Sql;
@@ -101,6 +101,11 @@ test('above its size the store refuses writes as a full disk does, also over cal
       },
     );
   expect(refusal).toBeInstanceOf(StorageFull);
+  // A lease of a worker that frees space, for example.
+  const freeing = await remote.commit(headsOf('b'), [{ put: head('b', 'lease'), expect: 'absent' }], {
+    frees: true,
+  });
+  expect(freeing).toMatchObject({ applied: true });
   for (const key of applied)
     expect(
       await remote.commit(headsOf('b'), [
@@ -148,4 +153,28 @@ test('the file is readable by its owner only', async () => {
   await put('k');
   expect((await stat(path())).mode & 0o077).toBe(0);
   expect((await stat(`${path()}-wal`)).mode & 0o077).toBe(0);
+});
+
+test('entries of another store apply together or not at all, so that one that is sent again is not added twice', async () => {
+  const names = ['soundly', 'damaged'] as const;
+  for (const name of names)
+    await store.apply([{ at: talliesOf(name), add: { className: 'c' }, by: { objects: 1 } }]);
+  const keys = [...sql.exec('SELECT key FROM entries')].map(({ key }) => Buffer.from(key as Uint8Array));
+  const keyOf = (name: string): Uint8Array => keys.find((key) => key.includes(name)) as Uint8Array;
+  const [{ value } = {}] = [...sql.exec('SELECT value FROM entries WHERE key = ?', keyOf('damaged'))];
+  for (const _ of sql.exec("UPDATE entries SET value = x'96' WHERE key = ?", keyOf('damaged')));
+  const entries = names.map((name, index) => ({
+    number: index + 1,
+    changes: [{ table: tallies.name, key: keyOf(name), by: { objects: 1 } }],
+  }));
+  const receive = () => store.receive(1, entries, () => tallies);
+  for (let turn = 0; turn < 2; turn += 1) await expect(receive()).rejects.toThrow();
+  for (const _ of sql.exec(
+    'UPDATE entries SET value = ? WHERE key = ?',
+    value as Uint8Array,
+    keyOf('damaged'),
+  ));
+  for (let turn = 0; turn < 2; turn += 1) await receive();
+  for (const name of names)
+    expect((await store.get(talliesOf(name), { className: 'c' }))?.row.objects).toBe(2);
 });

@@ -55,12 +55,11 @@ export async function openShards(
     stores,
     faults,
     client,
-    /** Ends the process of a store, without anything that was in its memory, and starts another. */
+    /** Closes a store and opens its file again. */
     async restart(number: number): Promise<void> {
       await stores[number]?.close();
       start(number);
     },
-    maintain: () => Promise.all(stores.map((store) => store.maintain())),
     async close(): Promise<void> {
       await Promise.all(stores.map((store) => store.close()));
       await rm(directory, { recursive: true, force: true });

@@ -5,6 +5,7 @@ import { afterAll, beforeAll } from 'vitest';
 import type { SendToShard } from '../../src/backends/metadata/records/shard-calls.ts';
 import {
   durableRecords,
+  intentTtlMs,
   type MetadataNamespace,
   type MetadataStub,
   shardObject,
@@ -31,8 +32,6 @@ beforeAll(async () => {
 });
 afterAll(() => worker?.dispose());
 
-// As in `bindings.ts`.
-const intentTtlMs = 5 * 60_000;
 let laws = 0;
 /** Objects share the clock of their isolate, which laws only move forward. */
 let now = Date.UTC(2026, 0, 1);

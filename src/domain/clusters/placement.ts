@@ -1,7 +1,7 @@
 /** Which clusters may take a write, as pure functions over the cached view of clusters. */
 
 import { fail } from '../../base/errors.ts';
-import { fnv32a } from '../../base/shard.ts';
+import { fnv32a, mixBits } from '../../base/shard.ts';
 import type { Context } from '../../context.ts';
 import type { BucketRow, UploadSession } from '../../metadata/tables.ts';
 import type { ClusterState, ClusterView } from '../../ports/object-bytes.ts';
@@ -87,7 +87,7 @@ export function pick(
   let highest = Number.NEGATIVE_INFINITY;
   for (const [id, weight] of policy) {
     if (weight <= 0 || exclude.has(id)) continue;
-    const score = Math.log(fraction(drawn ^ mixed(fnv32a(id)))) / weight;
+    const score = Math.log(fraction(drawn ^ mixBits(fnv32a(id)))) / weight;
     if (score < highest || (score === highest && best !== undefined && best < id)) continue;
     highest = score;
     best = id;
@@ -96,14 +96,7 @@ export function pick(
 }
 
 /** Above 0 and below 1. */
-const fraction = (number: number): number => (mixed(number) + 0.5) / 2 ** 32;
-
-/** Every bit of the number affects every bit of the result (the finalizer of MurmurHash3). */
-function mixed(number: number): number {
-  let hash = Math.imul(number ^ (number >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
+const fraction = (number: number): number => (mixBits(number) + 0.5) / 2 ** 32;
 
 // Chooses the cluster of a new write.
 

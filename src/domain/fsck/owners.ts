@@ -4,7 +4,7 @@
  * the same revisions, so that the rows existed at one moment.
  */
 
-import { fnv32a } from '../../base/shard.ts';
+import { fnv32a, mixBits } from '../../base/shard.ts';
 import { allRows, queueAt, queueSlots } from '../../metadata/background/queues.ts';
 import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
@@ -276,10 +276,10 @@ export class RepeatedIds {
   }
 
   add(id: string): void {
-    const first = mixed(fnv32a(id));
+    const first = mixBits(fnv32a(id));
     const { passes, pass } = this.#slice;
-    const second = mixed(fnv32a(`${id}/`) ^ first);
-    if ((mixed(second) & (passes - 1)) !== pass || this.isOverfull) return;
+    const second = mixBits(fnv32a(`${id}/`) ^ first);
+    if ((mixBits(second) & (passes - 1)) !== pass || this.isOverfull) return;
     let isNew = false;
     for (let i = 0; i < hashes; i += 1) {
       const bit = (first + Math.imul(i, second | 1)) & this.#mask;
@@ -290,12 +290,4 @@ export class RepeatedIds {
     }
     if (!isNew) this.candidates.add(id);
   }
-}
-
-/** Spreads a hash over all of its bits (the finalizer of MurmurHash3). */
-function mixed(hash: number): number {
-  let mix = hash;
-  mix = Math.imul(mix ^ (mix >>> 16), 0x85ebca6b);
-  mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35);
-  return (mix ^ (mix >>> 16)) >>> 0;
 }

@@ -58,7 +58,7 @@ export interface CloudflareBindings {
   readonly SLUICE_MASTER_KEY: string;
   /** How often the workers run, in seconds. Default 60. */
   readonly SLUICE_WORKERS_EVERY?: string;
-  /** How many objects the metadata are in, for ever. Default 1. */
+  /** How many objects have the metadata. The number cannot change after the first write. Default 1. */
   readonly SLUICE_SHARDS?: string;
 }
 

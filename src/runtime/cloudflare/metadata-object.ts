@@ -133,10 +133,10 @@ export class SluiceMetadata extends ObjectBase {
     return this.#place?.number === number && this.#place.count === count;
   }
 
-  /** Takes a place, the same for ever: an empty object takes any that the first object agrees with. */
+  /** Takes a place, which cannot change afterwards. An empty object takes any place that the first object agrees with. */
   async join(place: ShardPlace): Promise<void> {
     if (this.#place === undefined && place.count > 1) {
-      // A number that the operator has changed must not make an empty object answer for rows that are elsewhere.
+      // If SLUICE_SHARDS was changed, an empty object must not answer for rows that another object stores.
       if (place.number > 0) await this.stub(0).join({ ...place, number: 0 });
       if (await this.#store.take(place)) this.#place = place;
     }
@@ -170,7 +170,7 @@ export class SluiceMetadata extends ObjectBase {
     this.#records ??= durableRecords(
       (shard, name, args) => to(shard).call(name, args, { number: shard, count }),
       count,
-      { clock: systemClock },
+      { clock: this.clock(), tables: this.tables() },
     );
   }
 
@@ -189,7 +189,7 @@ export class SluiceMetadata extends ObjectBase {
       await this.maintain();
       await this.#store.outbox?.settleAll();
       await this.#records?.maintain();
-      // An empty object may be the one of a place that it was refused.
+      // An object that was refused its place stays empty, so it has no work.
       if (!this.#store.isEmpty()) await this.#work(config, { ...silentTelemetry, log });
     } catch (cause) {
       log('ERROR', 'the workers of an alarm failed', { cause });

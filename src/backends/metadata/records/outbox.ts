@@ -1,7 +1,7 @@
 /**
  * The journal of side changes between stores that share the partitions of one gateway (docs/adr/0049). A commit writes its side changes of
  * other stores into the outbox of its own store, in its own transaction. Then the store sends them, in the order of their commits, and
- * removes what the other store has. An entry has the revision of its commit as number, and the receiver keeps the number of the last
+ * removes each entry that the receiver has confirmed. An entry has the revision of its commit as number, and the receiver keeps the number of the last
  * entry of each sender, so it applies each one once, however often it arrives.
  *
  * The commit returns when the others have its side changes. Where one cannot be reached, the entries stay, the commit's outcome is unknown
@@ -88,7 +88,7 @@ export class Outbox implements ShardPlace {
     }
   }
 
-  /** Whether a change of a commit that has applied may not have arrived. */
+  /** Returns false only when every side change of the applied commits that matches has been confirmed. */
   async isPending(matches: (change: EncodedChange) => boolean): Promise<boolean> {
     await this.settleAll().catch(() => undefined);
     return this.#targets().some((target) =>

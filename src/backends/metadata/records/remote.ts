@@ -62,6 +62,7 @@ export type SentSideChange = Omit<SideChange, 'at'> & { readonly at: SentPartiti
 interface SentOptions {
   readonly op?: Op | undefined;
   readonly then: readonly SentSideChange[];
+  readonly frees: boolean;
 }
 
 const encodeSideChanges = (changes: readonly SideChange[] = []): readonly SentSideChange[] =>
@@ -138,7 +139,7 @@ export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
   const decodePartition = ({ table, ...rest }: SentPartition): At<AnyTable> =>
     ({ table: tableOf(table), ...rest }) as At<AnyTable>;
   /** A read or write that sees no commit without its side changes in other stores. */
-  const whole =
+  const afterCatchUp =
     <Args extends readonly unknown[], Result>(serve: (...args: Args) => Result) =>
     async (...args: Args): Promise<Awaited<Result>> => {
       await store.outbox?.catchUp();
@@ -147,10 +148,10 @@ export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
   const decodeSideChanges = (changes: readonly SentSideChange[]): SideChange[] =>
     changes.map((change) => ({ ...change, at: decodePartition(change.at) }) as SideChange);
   return {
-    get: whole((partition: SentPartition, key: object) =>
+    get: afterCatchUp((partition: SentPartition, key: object) =>
       store.get(decodePartition(partition), key as never),
     ),
-    page: whole(
+    page: afterCatchUp(
       (
         partition: SentPartition,
         span: Span,
@@ -161,24 +162,25 @@ export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
           count: Math.min(requested.count, pageMax),
         }),
     ),
-    commit: whole(
-      (partition: SentPartition, changes: readonly Change<AnyTable>[], { op, then }: SentOptions) =>
+    commit: afterCatchUp(
+      (partition: SentPartition, changes: readonly Change<AnyTable>[], { op, then, frees }: SentOptions) =>
         store.commit(decodePartition(partition), changes, {
           then: decodeSideChanges(then),
+          frees,
           ...(op === undefined ? {} : { op }),
         }),
     ),
-    apply: whole((changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes))),
-    clear: whole((partition: SentPartition, range: Range<AnyTable>) =>
+    apply: afterCatchUp((changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes))),
+    clear: afterCatchUp((partition: SentPartition, range: Range<AnyTable>) =>
       store.clear(decodePartition(partition), range),
     ),
-    fence: whole((partition: SentPartition) => store.fence(decodePartition(partition))),
-    raiseFence: whole((partition: SentPartition, generation: number) =>
+    fence: afterCatchUp((partition: SentPartition) => store.fence(decodePartition(partition))),
+    raiseFence: afterCatchUp((partition: SentPartition, generation: number) =>
       store.raiseFence(decodePartition(partition), generation),
     ),
     ...serveOutbox(store, tableOf),
     ...serveIntents(store),
-    everyRow: whole(async (name: string, position?: string): Promise<RowPage | undefined> => {
+    everyRow: afterCatchUp(async (name: string, position?: string): Promise<RowPage | undefined> => {
       for await (const page of store.everyRow(tableOf(name), position)) return page;
       return undefined;
     }),
@@ -189,8 +191,23 @@ export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
 
 export type RecordCalls = ReturnType<typeof serveRecords>;
 
+/** What gateways call; the others are between stores. */
+export type GatewayCalls = Omit<RecordCalls, 'receive' | 'barEpochs'>;
+
 /** Sends a call, and returns the result or throws. */
-export type SendCall = (name: keyof RecordCalls, args: readonly unknown[]) => Promise<unknown>;
+export type SendCall<Calls = GatewayCalls> = (
+  name: keyof Calls,
+  args: readonly unknown[],
+) => Promise<unknown>;
+
+/** Calls as functions. The cast is safe: `serveRecords` declares the answer of each name. */
+export const callsOver = <Calls extends object>(send: SendCall<Calls>): Calls =>
+  new Proxy({} as Calls, {
+    get:
+      (_, name) =>
+      (...args: readonly unknown[]) =>
+        send(name as keyof Calls, args),
+  });
 
 /** The beginning of the message of a store that is another than the caller takes it for. */
 export const misplacedMessage = 'the number of shards differs';
@@ -215,23 +232,18 @@ class Remote implements RemoteRecords {
   readonly split = undefined;
   readonly hasPendingPuts: MetadataStore['hasPendingPuts'];
   readonly #own: Epochs;
-  readonly #calls: RecordCalls;
+  readonly #calls: GatewayCalls;
   readonly #isSharded: boolean;
 
   constructor(send: SendCall, { clock, random, intentTtlMs: ttlMs, isSharded = false }: RemoteOptions) {
-    // The cast: `serveRecords` declares the answer of each name.
-    const calls = new Proxy({} as RecordCalls, {
-      get:
-        (_, name: keyof RecordCalls) =>
-        async (...args: readonly unknown[]) => {
-          try {
-            return await send(name, args);
-          } catch (cause) {
-            if (String(cause).includes(fullMessage)) throw new StorageFull(fullMessage, { cause });
-            if (String(cause).includes(misplacedMessage)) throw new StoreRefused(String(cause), { cause });
-            throw new StoreUnavailable('the metadata store did not answer', { cause });
-          }
-        },
+    const calls = callsOver<GatewayCalls>(async (name, args) => {
+      try {
+        return await send(name, args);
+      } catch (cause) {
+        if (String(cause).includes(fullMessage)) throw new StorageFull(fullMessage, { cause });
+        if (String(cause).includes(misplacedMessage)) throw new StoreRefused(String(cause), { cause });
+        throw new StoreUnavailable('the metadata store did not answer', { cause });
+      }
     });
     this.#calls = calls;
     this.#isSharded = isSharded;
@@ -268,12 +280,13 @@ class Remote implements RemoteRecords {
   ): Promise<Outcome<T>> {
     const listed = changes as readonly Change<AnyTable>[];
     assertCommit(at, listed, options);
-    const { op, then } = options;
+    const { op, then, frees = false } = options;
     for (const change of listed) assertKey(at, keyOf(change));
     assertSideKeys(then);
     return (await this.#calls.commit(encodePartition(at), listed, {
       op,
       then: encodeSideChanges(then),
+      frees,
     })) as Outcome<T>;
   }
 
@@ -375,14 +388,14 @@ export const remoteRecords = (send: SendCall, options: RemoteOptions): RemoteRec
   new Remote(send, options);
 
 class RemoteCursor<T extends AnyTable> implements Cursor<T> {
-  readonly #calls: RecordCalls;
+  readonly #calls: GatewayCalls;
   readonly #at: At<T>;
   readonly #columns: readonly string[] | undefined;
   /** There is only shard 0; the others are empty. */
   readonly #isEmpty: boolean;
   #span: Span;
 
-  constructor(calls: RecordCalls, at: At<T>, range: Range<T>) {
+  constructor(calls: GatewayCalls, at: At<T>, range: Range<T>) {
     this.#calls = calls;
     this.#at = at;
     this.#columns = range.columns;

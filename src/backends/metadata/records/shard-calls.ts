@@ -2,14 +2,21 @@
  * The calls of the record layer over several stores: each goes to the store that has its partition (`placement.ts`), and those about a spread
  * partition to all of them.
  *
- * Epochs are in every store, because a commit reads its epoch in its own transaction. Their leases are in store 0 alone: a sweep takes an
- * epoch there first and then removes it from the others, where a missing one refuses commits.
+ * Epochs are in every store, because a commit reads its epoch in its own transaction. Their leases are in store 0 alone: a sweep marks an
+ * epoch there first and then removes it from the others, where a missing epoch refuses commits.
  */
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, compareBytes, passed, type Span } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
-import { isSpread, placeOf } from './placement.ts';
-import { type RecordCalls, type SendCall, type SentPartition, tableFinder } from './remote.ts';
+import { findShard, isSpread } from './placement.ts';
+import {
+  callsOver,
+  type GatewayCalls,
+  type RecordCalls,
+  type SendCall,
+  type SentPartition,
+  tableFinder,
+} from './remote.ts';
 import type { ReadSpan } from './store.ts';
 
 export interface ShardOptions {
@@ -21,7 +28,7 @@ export interface ShardOptions {
 }
 
 /** Sends a call to the store of a number. */
-export type SendToShard = (shard: number, ...call: Parameters<SendCall>) => Promise<unknown>;
+export type SendToShard = (shard: number, ...call: Parameters<SendCall<RecordCalls>>) => Promise<unknown>;
 
 type Page = ReadSpan<AnyTable>;
 
@@ -35,26 +42,20 @@ interface Routes {
   /** The store of a row; of any, where the partition is not spread. */
   to(partition: SentPartition, key?: object): RecordCalls;
   /** The stores that have rows of a partition. */
-  having(partition: SentPartition): readonly RecordCalls[];
+  storesWith(partition: SentPartition): readonly RecordCalls[];
 }
 
 function openRoutes(send: SendToShard, { count, tables }: Omit<ShardOptions, 'intentTtlMs'>): Routes {
   const tableOf = tableFinder(tables);
   const atOf = ({ table, ...rest }: SentPartition): At<AnyTable> =>
     ({ ...rest, table: tableOf(table) }) as At<AnyTable>;
-  // The cast: `serveRecords` declares the answer of each name.
-  const callsOf = (shard: number): RecordCalls =>
-    new Proxy({} as RecordCalls, {
-      get:
-        (_, name: keyof RecordCalls) =>
-        (...args: readonly unknown[]) =>
-          send(shard, name, args),
-    });
-  const all = Array.from({ length: count }, (_, shard) => callsOf(shard));
+  const all = Array.from({ length: count }, (_, shard) =>
+    callsOver<RecordCalls>((name, args) => send(shard, name, args)),
+  );
   const to: Routes['to'] = (partition, key) =>
-    all[placeOf(atOf(partition), key as Columns | undefined, count)] as RecordCalls;
-  const having: Routes['having'] = (partition) => (isSpread(atOf(partition)) ? all : [to(partition)]);
-  return { count, first: all[0] as RecordCalls, others: all.slice(1), all, atOf, to, having };
+    all[findShard(atOf(partition), key as Columns | undefined, count)] as RecordCalls;
+  const storesWith: Routes['storesWith'] = (partition) => (isSpread(atOf(partition)) ? all : [to(partition)]);
+  return { count, first: all[0] as RecordCalls, others: all.slice(1), all, atOf, to, storesWith };
 }
 
 const each = <Result>(
@@ -62,7 +63,7 @@ const each = <Result>(
   call: (store: RecordCalls) => Promise<Result>,
 ): Promise<Result[]> => Promise.all(stores.map(call));
 
-const routeRows = ({ count, all, atOf, to, having }: Routes) =>
+const routeRows = ({ count, all, atOf, to, storesWith }: Routes) =>
   ({
     get: (partition, key) => to(partition, key).get(partition, key),
     async page(partition, span, requested) {
@@ -81,24 +82,25 @@ const routeRows = ({ count, all, atOf, to, having }: Routes) =>
       await Promise.all([...groups].map(([store, group]) => store.apply(group)));
     },
     async clear(partition, range) {
-      await each(having(partition), (store) => store.clear(partition, range));
+      await each(storesWith(partition), (store) => store.clear(partition, range));
     },
     async fence(partition) {
-      return Math.min(...(await each(having(partition), (store) => store.fence(partition))));
+      return Math.min(...(await each(storesWith(partition), (store) => store.fence(partition))));
     },
     async raiseFence(partition, generation) {
-      await each(having(partition), (store) => store.raiseFence(partition, generation));
+      await each(storesWith(partition), (store) => store.raiseFence(partition, generation));
     },
-    receive: () => Promise.reject(new Error('a store receives from stores only')),
     pendingAdditions: async (partition) =>
       (await each(all, (store) => store.pendingAdditions(partition))).includes(true),
     pendingPuts: async (name) => (await each(all, (store) => store.pendingPuts(name))).includes(true),
-  }) satisfies Partial<RecordCalls>;
+  }) satisfies Partial<GatewayCalls>;
 
 const routeEpochs = ({ first, others, all }: Routes, intentTtlMs: number) =>
   ({
     async openEpoch(epoch) {
-      const [now, opened] = await Promise.all([first.now(), first.openEpoch(epoch)]);
+      // Before the lease begins, so that the limit below cannot be later than half of the lease.
+      const now = await first.now();
+      const opened = await first.openEpoch(epoch);
       // Half of the lease is more than the clocks of two stores differ by.
       await each(others, (store) => store.openEpoch(opened, now + intentTtlMs / 2));
       return opened;
@@ -106,9 +108,6 @@ const routeEpochs = ({ first, others, all }: Routes, intentTtlMs: number) =>
     async removeEpoch(epoch) {
       await each(others, (store) => store.removeEpoch(epoch));
       await first.removeEpoch(epoch);
-    },
-    async barEpochs(epochs) {
-      await each(all, (store) => store.barEpochs(epochs));
     },
     renewEpochs: (epochs) => first.renewEpochs(epochs),
     async abort(opId) {
@@ -124,7 +123,7 @@ const routeEpochs = ({ first, others, all }: Routes, intentTtlMs: number) =>
       return found;
     },
     settle: (intent) => first.settle(intent),
-  }) satisfies Partial<RecordCalls>;
+  }) satisfies Partial<GatewayCalls>;
 
 const routeWhole = ({ count, first, all }: Routes) =>
   ({
@@ -146,12 +145,12 @@ const routeWhole = ({ count, first, all }: Routes) =>
         warnings: found.flatMap(({ warnings }) => warnings),
       };
     },
-  }) satisfies Partial<RecordCalls>;
+  }) satisfies Partial<GatewayCalls>;
 
 /** @returns what `remoteRecords` takes */
 export function shardCalls(send: SendToShard, { intentTtlMs, ...stores }: ShardOptions): SendCall {
   const routes = openRoutes(send, stores);
-  const calls: RecordCalls = {
+  const calls: GatewayCalls = {
     ...routeRows(routes),
     ...routeEpochs(routes, intentTtlMs),
     ...routeWhole(routes),

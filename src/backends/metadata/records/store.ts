@@ -173,8 +173,14 @@ export abstract class RecordStore implements MetadataStore {
       (batch) => {
         const last = (this.#store.find(key) as number | undefined) ?? 0;
         const fresh = prepared.filter(({ number }) => number > last);
-        for (const { writes } of fresh) this.transactions.write(batch, writes);
-        this.#store.put(key, fresh.at(-1)?.number ?? last);
+        const newest = fresh.at(-1);
+        if (newest === undefined) return;
+        // As one commit: every row is loaded before the first is written, so an entry that cannot be applied leaves none of the others.
+        this.transactions.write(
+          batch,
+          fresh.flatMap(({ writes }) => writes),
+        );
+        this.#store.put(key, newest.number);
       },
       // Its commit has applied already.
       { frees: true },

@@ -15,7 +15,7 @@ import { type Codec, type Codecs, expiryKey, keyIn } from './codec.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter, OrderedStore } from './ordered-store.ts';
 import { type EncodedChange, outboxKey } from './outbox.ts';
-import { placeOf, type ShardPlace } from './placement.ts';
+import { findShard, type ShardPlace } from './placement.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
@@ -99,7 +99,7 @@ export class Transactions {
     const { then = [], shard } = options;
     const others = new Map<number, EncodedChange[]>();
     for (const change of then) {
-      const target = shard && placeOf(change.at, keyOf(change) as Columns, shard.count);
+      const target = shard && findShard(change.at, keyOf(change) as Columns, shard.count);
       if (target === shard?.number) writes.push(this.prepareSide(change));
       else others.set(target as number, [...(others.get(target as number) ?? []), this.encodeSide(change)]);
     }
