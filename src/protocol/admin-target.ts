@@ -41,7 +41,8 @@ export function readAdminTarget(
   }
 }
 
-const fillPath = (path: string, params: ReadonlyMap<string, string>): string =>
+/** A path with the values of its names. */
+export const fillPath = (path: string, params: ReadonlyMap<string, string>): string =>
   path.replace(/:(\w+)/g, (_, part) => params.get(part) ?? '');
 
 /** A decoded slash is refused, because the path that policies see would be that of something else. */

@@ -69,7 +69,10 @@ test('what policies deny an operator explicitly is not in the archive: operation
       diagnostics: { version: 'test', name: 'process', process: () => ({}), lines },
       telemetry: faulty(context.telemetry, {
         metrics: async () =>
-          'svc_storage_class_bytes{bucket="secret"} 1\nsvc_storage_class_bytes{bucket="open"} 2\nup 3\n',
+          ['bucket', 'cluster', 'peer', 'target']
+            .flatMap((label) => [`svc_x{${label}="secret"} 1`, `svc_x{${label}="open"} 2`])
+            .concat('svc_x{destination="secret/far"} 1')
+            .join('\n'),
       }),
     }),
   });
@@ -88,7 +91,13 @@ test('what policies deny an operator explicitly is not in the archive: operation
     expect(all.get(`sluice-support/${name}`), name).toContain('secret');
   const some = await readBy(
     'dave',
-    { Effect: 'Deny', Action: 'admin:*', Resource: 'arn:aws:admin:::buckets/secret*' },
+    {
+      Effect: 'Deny',
+      Action: 'admin:*',
+      Resource: ['buckets', 'clusters', 'replication/peers', 'notify/targets'].map(
+        (noun) => `arn:aws:admin:::${noun}/secret*`,
+      ),
+    },
     { Effect: 'Deny', Action: ['admin:ListClusters', 'admin:ListSettings'], Resource: '*' },
   );
   for (const [name, text] of some) expect(text, name).not.toMatch(/\bsecret\b/);

@@ -100,8 +100,8 @@ export async function logIn(
 }
 
 /**
- * Ends the oldest log-ins of an access key that has many, and where there are too many in all, the oldest of the account that has most: an
- * account with many users must not keep the users and operators of others out. @throws LimitExceeded where no account has two
+ * Ends the oldest log-ins of an access key that has `loginsOfKeyMax`. If there are `loginsMax` in all, ends the oldest of the account with the
+ * most, so that one account cannot lock out the others. @throws LimitExceeded where no account has two
  */
 async function makeSpace(
   ctx: LoginContext,
@@ -115,11 +115,14 @@ async function makeSpace(
   const own = live.filter((row) => row.accessKey === accessKey);
   const surplus = new Set(own.slice(0, Math.max(0, own.length + 1 - loginsOfKeyMax)));
   const left = live.filter((row) => !surplus.has(row));
-  const victim = left.length < loginsMax ? undefined : oldestOfLargest(left, account);
+  if (left.length >= loginsMax) {
+    const oldest = oldestOfLargest(left, account);
+    if (oldest === undefined)
+      throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
+    surplus.add(oldest);
+  }
   for (const { row } of all)
-    if (!isLive(ctx, row) || surplus.has(row) || row === victim) await removeLogin(ctx, row.id, undefined);
-  if (left.length < loginsMax || victim !== undefined) return;
-  throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
+    if (!isLive(ctx, row) || surplus.has(row)) await removeLogin(ctx, row.id, undefined);
 }
 
 /** @param logins the oldest first @returns undefined where each account has one; of accounts that have as many, `account` comes first */

@@ -180,8 +180,8 @@ async function advance(ctx: Ctx, step: Step, { bucket, state, now }: Passing): P
     byRule: addRules(state.byRule, byRule),
   };
   if (firstLeft !== undefined) {
-    // Rows behind it that are done have no entry any more, or are passed over.
-    const before = rows[rows.indexOf(firstLeft) - 1];
+    // Entries behind it that are done are removed, or skipped when the page is read again.
+    const before = rows[firstLeft - 1];
     return before === undefined ? counted : { ...counted, position: positionBehind(due, before) };
   }
   return next === undefined ? end(counted, { lifecycle, now }) : { ...counted, position: next };
@@ -210,8 +210,8 @@ async function actOnPage(
 ): Promise<{
   readonly tally: Partial<Tally>;
   readonly byRule: ReadonlyMap<string, number>;
-  /** The first row that is left to the next turn. */
-  readonly firstLeft: AgeRow | undefined;
+  /** The index of the first row that is left to the next turn. */
+  readonly firstLeft: number | undefined;
 }> {
   const requestId = drawId(ctx.random);
   const run: Run = { bucket, requestId, pace: bytes, signal };
@@ -256,20 +256,24 @@ async function actOnPage(
   for (const [name, count] of tally) if (name !== 'read') ctx.telemetry.lifecycleActions(name, count);
   const done = [...byRule.values()].reduce((sum, count) => sum + count, 0);
   if (done > 0) await audit(ctx, { bucket, requestId, now, count: done });
-  tally.set('read', rows.length - left.size);
-  return { tally: Object.fromEntries(tally), byRule, firstLeft: rows.find((row) => left.has(row)) };
+  const first = rows.findIndex((row) => left.has(row));
+  // Rows behind it are read again.
+  tally.set('read', first === -1 ? rows.length : first);
+  return { tally: Object.fromEntries(tally), byRule, firstLeft: first === -1 ? undefined : first };
 }
 
-/** What one turn of a bucket may still begin. */
+/** The limits of one turn of a bucket: its time, and the bytes of its transitions. */
 function openTurn({ clock }: Pick<Ctx, 'clock'>) {
   const endsAt = clock.elapsed() + turnMs;
   let begunBytes = 0;
+  let isFull = false;
   return {
-    isOver: () => clock.elapsed() >= endsAt,
+    isOver: () => isFull || clock.elapsed() >= endsAt,
+    /** @returns false where the bytes exceed the limit, which ends the turn: rows behind would only be read again in the next one */
     takes(bytes: number): boolean {
-      if (begunBytes > 0 && begunBytes + bytes > turnBytesMax) return false;
-      begunBytes += bytes;
-      return true;
+      isFull ||= begunBytes > 0 && begunBytes + bytes > turnBytesMax;
+      if (!isFull) begunBytes += bytes;
+      return !isFull;
     },
   };
 }

@@ -155,7 +155,7 @@ export class Admission {
     }
   }
 
-  /** Whole, because a fraction may be too small to change the time, and the wait would never end. */
+  /** Rounded up to whole milliseconds: a sleep of a small fraction may not advance the clock, and the loop in `pass` would not end. */
   #waitMs(now: number): number {
     let waitMs = 0;
     for (const use of this.#uses) {

@@ -1,7 +1,7 @@
 /**
  * A report about this node for those who help with a problem, as one archive: settings without secrets, versions, health, workers, queues, last
- * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow. What policies deny
- * the caller explicitly is not in it: an operation, or a bucket, an account or a cluster.
+ * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow. It leaves out
+ * operations, buckets, accounts, clusters, peers and targets that a policy denies the caller explicitly.
  */
 
 import { denialOf } from '../../auth/administer.ts';
@@ -14,7 +14,8 @@ import {
   adminPrefix,
   describeAdminOperation,
 } from '../../protocol/admin/operations.ts';
-import { type AdminHandler, type AdminRequest, type JsonReply, withoutDenied } from './call.ts';
+import { fillPath } from '../../protocol/admin-target.ts';
+import { type AdminHandler, type AdminRequest, withoutDenied } from './call.ts';
 import * as clusters from './clusters.ts';
 import * as deliveries from './deliveries.ts';
 import { type Entries, openEntries } from './named-resources.ts';
@@ -64,25 +65,17 @@ async function openPart(
   }: { readonly operation: AdminOperationName; readonly params?: AdminRequest['params'] },
 ) {
   const row = describeAdminOperation(operation);
-  const path = row.path
-    .slice(adminPrefix.length + 1)
-    .replace(/:(\w+)/g, (_, name: string) => params.get(name) ?? '');
+  const path = fillPath(row.path.slice(adminPrefix.length + 1), params);
   const caller = { ...call.caller, operation };
-  const asked = { action: `admin:${operation}`, path };
+  const asked = { caller, action: `admin:${operation}`, path, fields: Object.fromEntries(params) };
   const denial = await denialOf(ctx, caller, asked);
   if (denial !== undefined) throw denial;
-  return {
-    row,
-    params,
-    entries: openEntries(ctx, row, { caller, ...asked, fields: Object.fromEntries(params) }),
-  };
+  return { row, params, asked, entries: openEntries(ctx, row, asked) };
 }
-
-type Handle = (ctx: Context, call: never) => Promise<JsonReply<unknown>>;
 
 /** A part that is the reply of an operation. */
 const replyOf =
-  (operation: AdminOperationName, handle: Handle, query: object = {}): Part =>
+  <N extends AdminOperationName>(operation: N, handle: AdminHandler<N>, query: object = {}): Part =>
   async (ctx, call) => {
     const { row, params, entries } = await openPart(ctx, call, { operation, params: call.params });
     // The casts: the operation has no body, and these are its parameters.
@@ -117,32 +110,44 @@ async function visibleLines(
   entries: Entries | undefined,
   lines: readonly unknown[],
 ): Promise<unknown[]> {
+  if (identity?.operator === true) return [...lines];
   const left: unknown[] = [];
-  for (const line of lines) {
-    // What a line that was cut is about is not known.
+  for (const line of entries === undefined ? [] : lines) {
+    // A truncated line cannot be parsed, so its bucket and account are unknown.
     const isKnown = typeof line === 'object' && line !== null;
-    const isVisible =
-      identity?.operator === true ||
-      (isKnown && entries !== undefined && (await entries.denialOf('lines', line)) === undefined);
-    if (isVisible) left.push(line);
+    if (isKnown && (await entries?.denialOf('lines', line)) === undefined) left.push(line);
   }
   return left;
 }
 
-const labels = /\b(bucket|account)="((?:[^"\\]|\\.)*)"/g;
+/** The labels of metrics that name what a policy can deny, and its path. */
+const labelled = {
+  bucket: 'buckets/{bucket}',
+  account: 'accounts/{account}',
+  cluster: 'clusters/{cluster}',
+  peer: 'replication/peers/{peer}',
+  target: 'notify/targets/{target}',
+} as const;
+const labels = new RegExp(
+  `\\b(${[...Object.keys(labelled), 'destination'].join('|')})="((?:[^"\\\\]|\\\\.)*)"`,
+  'g',
+);
 
-/** The samples of metrics that are about no bucket and no account that is denied. */
+/** The samples of metrics that are about nothing that is denied. Metrics have no operation of their own, so a Deny of ListLogs covers them. */
 const metrics: Part = async (ctx, call) => {
   const text = await ctx.telemetry.metrics();
   if (call.identity?.operator === true) return text;
-  // As in lines of the log.
-  const { entries } = await openPart(ctx, call, { operation: 'ListLogs' });
+  const { asked } = await openPart(ctx, call, { operation: 'ListLogs' });
+  const entries = openEntries(ctx, { lists: { samples: Object.values(labelled) } }, asked);
   const left: string[] = [];
   for (const line of text.split('\n')) {
     const about = Object.fromEntries(
-      Array.from(line.matchAll(labels), ([, name = '', value]) => [name, value]),
+      Array.from(line.matchAll(labels), ([, name = '', value = '']) =>
+        // The name of a destination is `<peer>/<bucket there>`.
+        name === 'destination' ? ['peer', value.split('/')[0]] : [name, value],
+      ),
     );
-    if ((await entries.denialOf('lines', about)) === undefined) left.push(line);
+    if ((await entries.denialOf('samples', about)) === undefined) left.push(line);
   }
   return left.join('\n');
 };
