@@ -332,10 +332,10 @@ export interface ClusterStates {
 export interface BodyMemory {
   /**
    * Reserves this many more bytes until `give` returns them.
-   * @param holder the account that sends the body: no account takes all of the memory, so that bodies of others still fit
+   * @param holder the account or bucket that the body is for: none takes all of the memory, so that bodies of others still fit
    * @returns false when they do not fit
    */
-  take(bytes: number, holder?: string): boolean;
+  take(bytes: number, holder: string): boolean;
   /** @param holder as in `take` */
-  give(bytes: number, holder?: string): void;
+  give(bytes: number, holder: string): void;
 }

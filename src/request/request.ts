@@ -61,7 +61,7 @@ export interface AuditRecorder extends Recorder {
 export interface BufferCounter {
   bufferedBytes: number;
   /** The account that the memory is reserved for; '' for anonymous callers. */
-  bufferedFor?: string;
+  bufferedFor: string;
 }
 
 /** The operation of a request that was refused before one was selected. */
@@ -202,6 +202,7 @@ export function receive(
     admission: undefined,
     record: undefined,
     bufferedBytes: 0,
+    bufferedFor: '',
     // All fields are present from the start, so that the object keeps its hidden class and stays fast to read.
     wire: undefined,
     query: undefined,

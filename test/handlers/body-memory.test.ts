@@ -1,5 +1,7 @@
 /** Bodies that are read whole take memory from a common budget, which is a share of `SVC_MEMORY_MAX`. */
+
 import { expect, test } from 'vitest';
+import { bodyBudget } from '../../src/backends/data/write-budget.ts';
 import type { Context } from '../../src/context.ts';
 import { openGateway } from '../support/gateway.ts';
 import { deletion } from '../support/gateway-bodies.ts';
@@ -16,15 +18,15 @@ async function watchedGateway() {
   const wrap = (context: Context): Context => ({
     ...context,
     bodyMemory: {
-      take(bytes) {
-        if (!context.bodyMemory.take(bytes)) return false;
+      take(bytes, holder) {
+        if (!context.bodyMemory.take(bytes, holder)) return false;
         held.now += bytes;
         held.most = Math.max(held.most, held.now);
         return true;
       },
-      give(bytes) {
+      give(bytes, holder) {
         held.now -= bytes;
-        context.bodyMemory.give(bytes);
+        context.bodyMemory.give(bytes, holder);
       },
     },
   });
@@ -100,4 +102,12 @@ test('slow bodies of one account leave memory for those of others', async () => 
   });
   expect(whole.code).not.toBe('SlowDown');
   expect((world.context.bodyMemory as unknown as { usedBytes: number }).usedBytes).toBe(0);
+});
+
+test('the memory of parts: a bucket with one may not have the last quarter, and any other bucket may have its first one', () => {
+  const memory = bodyBudget(16 * MiB);
+  const take = (bucket: string) => memory.take(5 * MiB, bucket);
+  expect(['a', 'a', 'a', 'b', 'c'].map(take)).toEqual([true, true, false, true, false]);
+  memory.give(5 * MiB, 'a');
+  expect(['a', 'c'].map(take)).toEqual([false, true]);
 });

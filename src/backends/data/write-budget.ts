@@ -156,7 +156,7 @@ interface BodyBudget extends BodyMemory {
   readonly limitBytes: number;
 }
 
-/** This part of the memory is for holders that hold no more than as much. */
+/** The last part of the memory is reserved for holders that hold nothing yet, or stay within as much. */
 const sparedPart = 1 / 4;
 
 export function bodyBudget(bytesMax: number): BodyBudget {
@@ -169,16 +169,15 @@ export function bodyBudget(bytesMax: number): BodyBudget {
       return taken;
     },
     take(bytes, holder) {
-      const reserved = (holder === undefined ? 0 : (byHolder.get(holder) ?? 0)) + bytes;
+      const before = byHolder.get(holder) ?? 0;
       const left = bytesMax - taken - bytes;
-      if (left < 0 || (holder !== undefined && reserved > sparedBytes && left < sparedBytes)) return false;
+      if (left < 0 || (before > 0 && before + bytes > sparedBytes && left < sparedBytes)) return false;
       taken += bytes;
-      if (holder !== undefined) byHolder.set(holder, reserved);
+      byHolder.set(holder, before + bytes);
       return true;
     },
     give(bytes, holder) {
       taken -= bytes;
-      if (holder === undefined) return;
       const reserved = (byHolder.get(holder) ?? 0) - bytes;
       if (reserved > 0) byHolder.set(holder, reserved);
       else byHolder.delete(holder);

@@ -30,6 +30,7 @@ export async function writeExtent(
   const object: NewObject = {
     key: toKey(connection.prefix, id),
     headers: ownerHeaders(owner),
+    bucketId: owner.bucketId,
     confirm,
     claimed,
     signal,
@@ -47,6 +48,7 @@ export async function writeExtent(
 interface NewObject extends Pick<WriteOptions, 'confirm' | 'claimed'> {
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
+  readonly bucketId: string;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -57,7 +59,7 @@ async function writeInParts(
   object: NewObject,
 ): Promise<number> {
   const { partMemory } = connection;
-  if (!partMemory.take(partBytes))
+  if (!partMemory.take(partBytes, object.bucketId))
     throw fail('SlowDown', 'Too many bodies of unknown length are being stored.');
   const parts = cutParts(source, object.signal);
   try {
@@ -67,7 +69,7 @@ async function writeInParts(
     return first.length;
   } finally {
     await parts.return(undefined);
-    partMemory.give(partBytes);
+    partMemory.give(partBytes, object.bucketId);
   }
 }
 
