@@ -9,8 +9,9 @@ const hookMs = 600_000;
 const poll = { timeout: 60_000 };
 
 /**
- * Files of these folders share a process and its loaded modules, because loading the gateway takes longer than most of these files. The
- * clock's lets 60 days of all timers of its process pass, which never ends beside a timer of another file.
+ * Files of these folders share a process and its loaded modules, because loading the gateway takes longer than most of these files.
+ * `unit/clock.test.ts` has a process of its own: it advances all timers of its process by 60 days, which never ends beside a repeating timer of
+ * another file.
  */
 const sharing = ['unit/**/!(clock)', 'handlers/**/*', 'attacks/**/*'].map((path) => `test/${path}.test.ts`);
 const common = { pool: 'forks', testTimeout: testMs, hookTimeout: hookMs, expect: { poll } } as const;

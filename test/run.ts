@@ -13,6 +13,7 @@ import { noCeph, startCeph } from './support/engines/ceph.ts';
 import { noTikv, startTikv } from './support/engines/tikv.ts';
 import { startUpstreamServer } from './support/engines/upstream.ts';
 import { withoutEngines } from './support/engines/wanted.ts';
+import { errorsOutsideTests } from './support/errors-outside-tests.ts';
 
 const root = join(import.meta.dirname, '..');
 const results = join(root, '.cache/test-results.json');
@@ -89,7 +90,13 @@ const quickFolders = ['tidy', 'unit', 'handlers', 'attacks', 'contract'].map((na
 const isWhole = process.argv[2] === '--all';
 const args = process.argv.slice(isWhole ? 3 : 2);
 const hasChecks = isWhole || args.length === 0;
-const passedChecks = hasChecks ? checks.map(([title, program, rest]) => run(title, program, rest)) : [];
+const passedChecks = hasChecks
+  ? checks.map(([title, program, rest]) => {
+      const ok = run(title, program, rest);
+      if (!ok) failures.push(`the check that ${title}`);
+      return ok;
+    })
+  : [];
 
 /** The time of each file in the named run. */
 const durations: { readonly file: string; readonly title: string; readonly ms: number }[] = [];
@@ -104,17 +111,22 @@ interface Counts {
 /** Runs vitest once and counts the results. */
 function suites(title: string, rest: readonly string[]): Counts {
   rmSync(results, { force: true });
-  const json = ['--reporter=default', '--reporter=json', `--outputFile.json=${results}`];
-  const isGreen = run(title, 'vitest', ['run', ...json, ...rest]);
+  rmSync(errorsOutsideTests, { force: true });
+  const reporters = ['default', 'json', './test/support/errors-outside-tests.ts'];
+  const output = [...reporters.map((name) => `--reporter=${name}`), `--outputFile.json=${results}`];
+  const isGreen = run(title, 'vitest', ['run', ...output, ...rest]);
   const counted = JSON.parse(readFileSync(results, 'utf8')) as Results;
+  const errors = JSON.parse(readFileSync(errorsOutsideTests, 'utf8')) as readonly string[];
+  for (const error of errors)
+    failures.push(`${title} > outside of any test\n${error.slice(0, failureCharacters)}`);
   counted.testResults.forEach(noteFailures);
   for (const { name, startTime, endTime } of counted.testResults)
     durations.push({ file: relative(root, name), title, ms: endTime - startTime });
   const unloaded = counted.testResults.filter(hasFailedOutsideTests);
-  const failed = counted.numFailedTests + unloaded.length;
+  const failed = counted.numFailedTests + unloaded.length + errors.length;
+  if (!isGreen && failed === 0) failures.push(`${title}: vitest failed without a failed test`);
   return {
     passed: counted.numPassedTests,
-    // Errors outside of any test fail the run too.
     failed: isGreen ? failed : Math.max(failed, 1),
     skipped: counted.numPendingTests + counted.numTodoTests,
   };

@@ -1,4 +1,4 @@
-/** May the caller do this, and now? What the operation is about is read once, and handed on; rate limits are below. */
+/** Authorizes the caller for the operation, and applies the rate limits (below). What the operation is about is read once and passed on. */
 
 import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';

@@ -195,10 +195,10 @@ export interface MetadataHealth {
   readonly warnings: readonly string[];
 }
 
-/** Commit bounds that every backend takes. */
 /** A commit was refused because a row of it is longer than `commitLimits.rowBytes`. */
 export class RowTooLong extends Error {}
 
+/** Bounds of a commit that every backend takes. */
 export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
 /** The backend could not be reached in time, or the outcome of a commit is unknown. A retry is safe. */

@@ -23,7 +23,6 @@ export interface Wire {
   readonly tlsCipher?: string | undefined;
 }
 
-/** A request before anything is known about it. */
 /** Lends the arrays in which a large body is joined to longer pieces. */
 export interface PieceRing {
   /** The length of a piece. */
@@ -32,6 +31,7 @@ export interface PieceRing {
   next(length: number): Uint8Array;
 }
 
+/** A request before anything is known about it. */
 export interface Incoming {
   readonly wire: Wire;
   /** The raw body; undefined when there is none. Single use. */

@@ -1,6 +1,6 @@
 /**
  * The body of a request: what the request claims about it, and bodies that are read whole: bounded, and verified to the last byte before a
- * handler sees them.
+ * handler sees them. The `mfa` header is read here too.
  */
 import { verifyMfaHeader } from '../auth/session/mfa.ts';
 import { gather } from '../base/concurrency.ts';
@@ -200,6 +200,21 @@ export function parseAlgorithm(raw: string | undefined, name: string): ChecksumA
   return found;
 }
 
+/**
+ * The content of an upload.
+ * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
+ */
+export function readContent(request: Authorized, fallback?: ChecksumAlgorithm): Content {
+  const { length } = request.payload;
+  const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
+  if (length === undefined && !isChunked) throw fail('MissingContentLength');
+  if (length !== undefined && length > contentMax) {
+    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  }
+  const { content: source, sha256 } = request.payload;
+  return { source, length, sha256, claims: readClaims(request, { fallback }) };
+}
+
 // The `mfa` header: the serial number of a device and the code that it shows, with a space between.
 
 /**
@@ -217,19 +232,4 @@ export async function hasVerifiedMfa(
   const isOwner = identity?.root === true && identity.owner === bucket.owner;
   if (!isOwner || !(await verifyMfaHeader(ctx, identity, input))) throw fail('AccessDenied');
   return true;
-}
-
-/**
- * The content of an upload.
- * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
- */
-export function readContent(request: Authorized, fallback?: ChecksumAlgorithm): Content {
-  const { length } = request.payload;
-  const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
-  if (length === undefined && !isChunked) throw fail('MissingContentLength');
-  if (length !== undefined && length > contentMax) {
-    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
-  }
-  const { content: source, sha256 } = request.payload;
-  return { source, length, sha256, claims: readClaims(request, { fallback }) };
 }

@@ -2,11 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
 import { isOnEngines } from './on-engines.ts';
-import { openUser } from './people.ts';
+import { openUser, pauseWorker } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
-
-const worker = '/admin/v1/workers/force-empty';
 
 describe.skipIf(noChromium !== undefined)('the danger zone of a bucket', () => {
   let world: ConsoleWorld;
@@ -38,7 +36,7 @@ describe.skipIf(noChromium !== undefined)('the danger zone of a bucket', () => {
   });
 
   test('an emptying that runs shows how far it is and why it waits, and is cancelled', async () => {
-    await send(world.server, 'POST', `${worker}/pause`, { body: '{"reason":"a <b>look</b> first"}' });
+    await pauseWorker(world.server, 'force-empty', 'a <b>look</b> first');
     await send(world.server, 'POST', '/admin/v1/buckets/films/force-empty');
     await using tab = await world.open('/buckets/films/danger');
     const { page } = tab;
@@ -50,7 +48,7 @@ describe.skipIf(noChromium !== undefined)('the danger zone of a bucket', () => {
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByText('An operator cancelled it.').waitFor();
     await page.getByRole('button', { name: 'Empty the bucket' }).waitFor();
-    await send(world.server, 'POST', `${worker}/resume`, { body: '{}' });
+    await send(world.server, 'POST', '/admin/v1/workers/force-empty/resume', { body: '{}' });
     await send(world.server, 'GET', '/films/a');
   });
 

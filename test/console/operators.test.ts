@@ -1,6 +1,7 @@
 /** The operators' pages of the console, in Chromium: clusters, workers, traces, audit, events, replication, settings. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { pauseWorker } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, settled } from './world.ts';
 
@@ -155,13 +156,7 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
   });
 
   test('a task that waits has its bar and its reason', async () => {
-    await send(world.server, 'POST', '/admin/v1/workers/force-empty/pause', { body: '{"reason":"audit"}' });
-    const stateOf = async () => {
-      const listed = await send(world.server, 'GET', '/admin/v1/workers');
-      const { workers } = (await listed.json()) as { workers: { worker: string; state: string }[] };
-      return workers.find(({ worker }) => worker === 'force-empty')?.state;
-    };
-    await expect.poll(stateOf).toBe('paused');
+    await pauseWorker(world.server, 'force-empty', 'audit');
     await send(world.server, 'POST', '/admin/v1/buckets/photos/force-empty');
     await using tab = await world.open('/workers');
     const { page } = tab;

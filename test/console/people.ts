@@ -1,4 +1,5 @@
-/** Users with narrow policies, made through the operator API, for tests of what pages offer to whom. */
+/** What operators do before a page is looked at: users with narrow policies for tests of what pages offer to whom, and paused workers. */
+import { expect } from 'vitest';
 import type { TestServer } from '../support/server.ts';
 import { send } from './seeds.ts';
 import type { Pair } from './world.ts';
@@ -34,4 +35,15 @@ export async function openUser(
   };
   await post('/attachments', { kind: 'user', name, policy: policy.arn });
   return (await (await post(`/users/${name}/access-keys`, {})).json()) as Pair;
+}
+
+/** Pauses a worker and waits until it has ended, because a process reads what operators ask every two seconds. */
+export async function pauseWorker(server: TestServer, worker: string, reason: string): Promise<void> {
+  await send(server, 'POST', `/admin/v1/workers/${worker}/pause`, { body: JSON.stringify({ reason }) });
+  const findState = async () => {
+    const listed = await send(server, 'GET', '/admin/v1/workers');
+    const { workers } = (await listed.json()) as { workers: { worker: string; state: string }[] };
+    return workers.find((found) => found.worker === worker)?.state;
+  };
+  await expect.poll(findState, { timeout: 60_000 }).toBe('paused');
 }

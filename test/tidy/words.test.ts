@@ -130,6 +130,11 @@ test('every file opens by saying what it is for', () => {
   expect(silent).toEqual([]);
 });
 
+test('a docstring stands at what it describes: none follows another', () => {
+  const hits = sourceFiles().filter((path) => /\*\/\n *\/\*\*/.test(readFileSync(path, 'utf8')));
+  expect(hits).toEqual([]);
+});
+
 test('files are kebab-case and have 700 lines at most', () => {
   const wrong = sourceFiles().filter(
     (path) => /[A-Z_]/.test(path) || readFileSync(path, 'utf8').split('\n').length > 700,

@@ -11,8 +11,10 @@ import { type AuthorizationContext, type Caller, denialText, verdictOn } from '.
 import type { Identity } from '../identity.ts';
 import { principalOf } from '../principal.ts';
 
-/** The key's ARN in policies. It has the caller's account, because several accounts may share a key. */
-/** Some providers have ARNs as ids. */
+/**
+ * The key's ARN in policies. It has the caller's account, because several accounts may share a key. Ids of some providers are ARNs
+ * themselves.
+ */
 const keyArn = (region: string, account: string, keyId: string): string =>
   keyId.startsWith('arn:') ? keyId : `arn:aws:kms:${region}:${account}:key/${keyId}`;
 

@@ -133,7 +133,7 @@ export async function assertNoAccessPoint({ metadata }: Pick<Ctx, 'metadata'>, n
 interface Named {
   readonly account: string;
   readonly name: string;
-  /** Of the access point that the caller is authorized for: another one that has taken its name is not changed. */
+  /** The alias of the access point that the caller was authorized for. If another access point has its name now, the change is refused. */
   readonly alias?: string | undefined;
   readonly record?: Recorder | undefined;
 }

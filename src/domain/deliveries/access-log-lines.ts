@@ -5,11 +5,9 @@
 import { maskParameters } from '../../base/text/mask-secrets.ts';
 import type { Context } from '../../context.ts';
 import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
-
 import type { AccessLogTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-
 import { drawId, formatVersionId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketLogging, type Logging } from '../configurations/families.ts';

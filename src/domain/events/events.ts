@@ -2,6 +2,7 @@
  * The events of a bucket: a row of the `notify` queue for every event and sink that its
  * notification configuration names, in the commit of the change. Names and messages are the public API's:
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ * Below: the events for an application that embeds the gateway.
  */
 import type { Context } from '../../context.ts';
 import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';

@@ -4,7 +4,6 @@ import { allRows, queueSlots } from '../../metadata/background/queues.ts';
 import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { manifestParts } from '../../metadata/objects/objects.ts';
 import type { GarbageTask } from '../../metadata/records/queues.ts';
-
 import { MetadataDamaged, type MetadataStore } from '../../ports/metadata-store.ts';
 import {
   ChunkDamaged,
@@ -14,7 +13,6 @@ import {
   type ObjectBytes,
 } from '../../ports/object-bytes.ts';
 import { isOwned, type Ownership, openOwnership } from '../common/ownership.ts';
-
 import type { FsckFinding, FsckRun, Repaired } from './findings.ts';
 import { queueExtent } from './repairs.ts';
 

@@ -1,4 +1,4 @@
-/** The health of storage: the reports of both probes, and the texts of warnings. Pure, except the probes. */
+/** The health of storage: probes of both stores, the texts of warnings, and the changes of the last day. */
 import type { Context } from '../../context.ts';
 import {
   assertLeads,

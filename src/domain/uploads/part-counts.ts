@@ -16,7 +16,6 @@ import { everyPart, replaceSession, type StoredSession, unindexed } from '../../
 import type { BucketRow, CountedPart, ObjectRow, UploadPart } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { findAmongVersions } from '../common/listed-versions.ts';
-
 import { type Freed, freedBy } from '../quotas/amounts.ts';
 
 /** The counters to which the parts of a bucket are added beside its own. */

@@ -15,8 +15,7 @@ import {
   hashNames,
 } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
-import type { Freed } from '../quotas/amounts.ts';
-import { freedBy } from '../quotas/amounts.ts';
+import { type Freed, freedBy } from '../quotas/amounts.ts';
 import type { Ctx } from './upload-session.ts';
 
 /** Public API limits. */

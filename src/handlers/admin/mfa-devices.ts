@@ -3,7 +3,7 @@ import { assertOwnAllowed, ownPrincipal, ownRefusal } from '../../auth/administe
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { findNamed } from '../../domain/iam/entities.ts';
+import { findNamed, readsMax } from '../../domain/iam/entities.ts';
 import {
   base32,
   createDevice,
@@ -52,9 +52,6 @@ async function createReply(ctx: Context, account: string, name: string) {
 }
 
 // Those of an account.
-
-/** Users of devices that are read at the same time. */
-const readsMax = 16;
 
 export const ListIamMfaDevices: AdminHandler<'ListIamMfaDevices'> = async (outer, call) => {
   const { ctx, account } = await openAccount(outer, call);

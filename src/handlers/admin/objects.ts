@@ -1,5 +1,6 @@
 /** Single objects and open uploads, as operators see them. */
 
+import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
@@ -27,6 +28,8 @@ const chunkBytes = 4 * 1024 * 1024;
 const extentsMax = 1_000;
 const abortedMax = 1_000;
 const readAtOnce = 100;
+/** Versions whose extents are read at the same time. */
+const versionsAtOnce = 16;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
@@ -37,7 +40,7 @@ export const StatObject: AdminHandler<'StatObject'> = async (ctx, { params, quer
   if (rows.length === 0)
     throw fail('NoSuchKey', { message: 'The bucket has no version of this key.', elements: { Key: key } });
   const page = rows.slice(0, limit);
-  const versions = await Promise.all(page.map((row) => versionJson(ctx, bucket, row)));
+  const versions = await inParallel(versionsAtOnce, page, (row) => versionJson(ctx, bucket, row));
   const last = rows.length > limit ? page.at(-1) : undefined;
   return jsonReply({ versions, ...(last === undefined ? {} : { next: last.row.version }) });
 };

@@ -31,7 +31,7 @@ export async function storeAccessPointPolicy(
   const isPublic = isPublicPolicy(document);
   await setAccessPointPolicy(
     ctx,
-    // Deleted and made again meanwhile, it may be of another bucket.
+    // The access point may have been deleted and created again for another bucket; the alias tells them apart.
     { account, name, alias: alias ?? row.alias, record },
     {
       text,

@@ -289,7 +289,7 @@ const sharesCookies = ({ virtual }: Authorized): boolean => virtual === undefine
 const sandboxHeader = (request: Authorized, contentType: string): readonly HeaderPair[] =>
   inert.test(contentType) || !sharesCookies(request) ? noHeaders : sandbox;
 
-// Headers of writes: tags, locks, checksums, storage class.
+// The number of tags of a read.
 
 /** The number of tags, for callers with the permission to read them. */
 export async function tagCountHeaders(

@@ -457,10 +457,11 @@ export function writeXml<T>(
 
 // Texts in XML 1.0.
 
-// A carriage return would be read back as a line feed. Line feed and tab are kept by every parser in an element's text.
-// XML 1.0 cannot carry most control characters. They are written as references, as the public service does: a strict
-// client then fails loudly, where a replacement character would make it act on another key. `encoding-type=url` is
-// the client's way out.
+/**
+ * Characters with a reference of their own. A parser reads a bare carriage return back as a line feed; line feed and tab stay in an element's
+ * text. XML 1.0 cannot carry most control characters. They are written as references, as the public service does: a strict client then fails,
+ * where a replacement character would make it act on another key. Clients avoid both by `encoding-type=url`.
+ */
 const named: Readonly<Record<string, string>> = {
   '&': 'amp',
   '<': 'lt',

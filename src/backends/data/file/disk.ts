@@ -1,8 +1,7 @@
 /**
- * The files of the file store: the system calls, and the layout of a data directory (below). The calls are apart so that a test can make them fail. What the page cache
- * answers is read and written synchronously: a hand-over to the thread pool costs more than the call (on
- * our machine 1.4 µs against 5 for 4 KiB, 26 against 63 for 256 KiB). A disk that makes us wait is not
- * waited for: after a slow call the next ones go to the pool.
+ * The files of the file store: the system calls, and the layout of a data directory (below). The calls are apart so that a test can make
+ * them fail. What the page cache answers is read and written synchronously, because a hand-over to the thread pool costs more than the call
+ * (5 µs against 1.4 for 4 KiB, 63 against 26 for 256 KiB). After a slow call, the next calls run in the thread pool.
  */
 import fs from 'node:fs';
 import { open } from 'node:fs/promises';

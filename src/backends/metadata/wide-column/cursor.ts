@@ -1,4 +1,4 @@
-/** A scan: each shard is read in slices, which are merged into one order. */
+/** Scans: each shard is read in slices, which are merged into one order. Below: copies of a whole table, and reads past tombstones. */
 import type {
   AnyTable,
   At,

@@ -1,4 +1,4 @@
-/** Rows of the port as CQL parameters and back. */
+/** Rows of the port as CQL parameters and back, and the CQL names of their columns. */
 
 import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
@@ -13,7 +13,7 @@ export interface RawRow {
 
 const unquoted = (name: string): string => name.slice(1, -1);
 
-/** The statements of one table. */
+/** The rows of one table: their keys, shards and values. */
 export class Rows {
   readonly table: AnyTable;
   readonly order: TableOrder;
