@@ -209,7 +209,7 @@ async function verifyVersion4(
       message: `${dialect.queryPrefix}Algorithm only supports "${dialect.algorithm}"`,
     });
   const credential = required(fields, name('credential'));
-  const ofCredential = <T>(read: () => T): T => naming(name('credential'), credential, read);
+  const ofCredential = <T>(read: () => T): T => withFieldName(name('credential'), credential, read);
   const services = acceptedServices({ isActionQuery: false });
   const claim = {
     dialect,
@@ -245,7 +245,7 @@ const malformed = (name: string, value: string, { message, elements }: RefusalDe
   });
 
 /** Runs a check of a field, whose refusal names the field (public API). */
-function naming<T>(name: string, value: string, check: () => T): T {
+function withFieldName<T>(name: string, value: string, check: () => T): T {
   try {
     return check();
   } catch (cause) {

@@ -44,8 +44,8 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   const expectedOwner = header(request, 'expected-bucket-owner');
   if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
     throw fail('AccessDenied');
-  if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
-  if (row.judges !== undefined) return undefined;
+  if (row.authorization === 'each' && bucket !== undefined) assertMayAsk(request);
+  if (row.authorization !== undefined) return undefined;
   const requested = { key, versionId: query.get('versionId') };
   const target =
     row.about === 'version' && bucket !== undefined ? await lookUpVersion(ctx, bucket, requested) : undefined;

@@ -115,7 +115,7 @@ type Authorizing = Selected & Partial<InBucket> & Pick<Authorized, 'accessPoint'
 async function authorizeRequest(ctx: Context, request: Authorizing): Promise<void> {
   const { row, bucket } = request;
   const target = await permit(ctx, request);
-  const isChargeable = bucket !== undefined && row.judges !== 'none' && mayCharge(bucket);
+  const isChargeable = bucket !== undefined && row.authorization !== 'none' && mayCharge(bucket);
   establish(request, { target, requesterPays: isChargeable && (await isCharged(ctx, request, bucket)) });
 }
 

@@ -27,7 +27,7 @@ function bucketIn(name: AdminOperationName): 'path' | 'query' | 'body' | undefin
   return 'bucket' in query ? 'query' : 'body';
 }
 
-const naming = adminOperationNames.filter((name) => bucketIn(name) !== undefined);
+const aboutBuckets = adminOperationNames.filter((name) => bucketIn(name) !== undefined);
 
 async function openAdmin(world: GatewayWorld, document: string) {
   const { credential } = await openUser(world, 'carol', { root: operator, policy: document });
@@ -62,13 +62,15 @@ const isRefused = async (client: Client, name: AdminOperationName, bucket: strin
 /** Whether each operation is refused for a bucket. */
 const refusals = async (client: Client, bucket: string) =>
   Object.fromEntries(
-    await Promise.all(naming.map(async (name) => [name, await isRefused(client, name, bucket)] as const)),
+    await Promise.all(
+      aboutBuckets.map(async (name) => [name, await isRefused(client, name, bucket)] as const),
+    ),
   );
-const all = (value: boolean, names: readonly string[] = naming) =>
+const all = (value: boolean, names: readonly string[] = aboutBuckets) =>
   Object.fromEntries(names.map((name) => [name, value]));
 
 test('the rows that are limited to a bucket are many', () => {
-  expect(naming.length).toBeGreaterThan(8);
+  expect(aboutBuckets.length).toBeGreaterThan(8);
 });
 
 describe('a policy about a bucket', () => {
@@ -96,7 +98,7 @@ describe('a policy about a bucket', () => {
     for (const name of ['secret', 'team-a']) await world.client.put(`/${name}`);
     expect(await refusals(client, 'team-a')).toEqual(all(false));
     expect(await refusals(client, 'secret')).toEqual(all(true));
-    const ofAll = naming.filter((name) => bucketIn(name) !== 'path');
+    const ofAll = aboutBuckets.filter((name) => bucketIn(name) !== 'path');
     for (const name of ofAll) expect([name, await isRefused(client, name, '')]).toEqual([name, true]);
     expect((await client.get('/?audit&bucket=team-a')).status).toBe(200);
     expect((await client.get('/?audit')).status).toBe(403);
@@ -106,7 +108,7 @@ describe('a policy about a bucket', () => {
 
   test('a Deny of the path of an operation holds also where the request names a bucket', async () => {
     await using world = await openGateway();
-    const Resource = naming.map((name) =>
+    const Resource = aboutBuckets.map((name) =>
       arn(describeAdminOperation(name).path.slice('/admin/v1/'.length).replace(':bucket', '*')),
     );
     const client = await openAdmin(

@@ -100,7 +100,7 @@ const inLine = (text: string): string => text.trim().replace(/\s+/g, ' ');
 
 /** The row of an operation in the notation of the list. */
 function rowOf(name: (typeof operationNames)[number]): string {
-  const { action, versionAction, also = {}, judges } = describeOperation(name);
+  const { action, versionAction, also = {}, authorization } = describeOperation(name);
   const short = (each: string): string => each.replace('s3:', '');
   const byAction = Map.groupBy(Object.entries(also), ([, actions]) => [actions].flat().map(short).join());
   const along = [...byAction].map(
@@ -108,7 +108,7 @@ function rowOf(name: (typeof operationNames)[number]): string {
   );
   return [
     `${name} ${short(action)}`,
-    ...(judges === undefined ? [] : [judges]),
+    ...(authorization === undefined ? [] : [authorization]),
     ...(versionAction === undefined ? [] : ['/', short(versionAction)]),
     ...(along.length === 0 ? [] : ['+', ...along]),
   ].join(' ');
@@ -121,8 +121,8 @@ test('every operation of the table requires the actions that the public document
     .filter((line) => line !== '');
   const rows = operationNames
     .filter((name) => {
-      const { action, judges } = describeOperation(name);
-      return action.startsWith('s3:') && judges !== 'none';
+      const { action, authorization } = describeOperation(name);
+      return action.startsWith('s3:') && authorization !== 'none';
     })
     .map(rowOf);
   const ours = /^(ListAuditRecords|ListNotifyDeadLetters|GetReplicaSite|Replicate\w+) /;

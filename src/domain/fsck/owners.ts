@@ -24,14 +24,14 @@ export class OwnersWalk {
   #passes: number;
   #pass = 0;
   #repeated: RepeatedIds;
-  #found: Map<string, Naming[]> | undefined;
-  #rows: AsyncGenerator<Named>;
+  #found: Map<string, Reference[]> | undefined;
+  #rows: AsyncGenerator<ExtentReference>;
 
   constructor(run: FsckRun, ids: number) {
     this.#ids = ids;
     this.#passes = passesFor(ids);
     this.#repeated = this.#filter();
-    this.#rows = everyNaming(run);
+    this.#rows = everyReference(run);
   }
 
   #filter(): RepeatedIds {
@@ -49,13 +49,13 @@ export class OwnersWalk {
     return true;
   }
 
-  #note({ extent: { id }, naming }: Named): void {
+  #note({ extent: { id }, reference }: ExtentReference): void {
     if (this.#found === undefined) this.#repeated.add(id);
     if (this.#found === undefined || !this.#repeated.candidates.has(id)) return;
     const known = this.#found.get(id) ?? [];
     // The walk may have read a version twice, because it moved.
-    if (known.length < namingsMax && !known.some(({ name }) => name === naming.name))
-      this.#found.set(id, [...known, naming]);
+    if (known.length < referencesMax && !known.some(({ name }) => name === reference.name))
+      this.#found.set(id, [...known, reference]);
   }
 
   async #atTheEnd(run: FsckRun): Promise<boolean> {
@@ -66,23 +66,23 @@ export class OwnersWalk {
     } else if (isLooking && this.#repeated.candidates.size > 0) {
       this.#found = new Map();
     } else {
-      for (const [id, namings] of this.#found ?? []) await examine(run, id, namings);
+      for (const [id, references] of this.#found ?? []) await examine(run, id, references);
       this.#found = undefined;
       this.#pass += 1;
       if (this.#pass === this.#passes) return false;
     }
     if (this.#found === undefined) this.#repeated = this.#filter();
-    this.#rows = everyNaming(run);
+    this.#rows = everyReference(run);
     return true;
   }
 }
 
 /** The largest number of rows that are reported for one extent. */
-const namingsMax = 8;
+const referencesMax = 8;
 
-async function examine(run: FsckRun, id: string, namings: readonly Naming[]): Promise<void> {
-  if (namings.length < 2) return;
-  const standing = await standingAtOnce(namings);
+async function examine(run: FsckRun, id: string, references: readonly Reference[]): Promise<void> {
+  if (references.length < 2) return;
+  const standing = await standingAtOnce(references);
   const owners = standing.filter(({ queued }) => queued === undefined);
   const [first, ...others] = owners;
   if (first === undefined) return;
@@ -92,31 +92,31 @@ async function examine(run: FsckRun, id: string, namings: readonly Naming[]): Pr
       left: manualRepair,
     }));
   }
-  for (const naming of standing) {
-    if (naming.queued === undefined) continue;
+  for (const reference of standing) {
+    if (reference.queued === undefined) continue;
     const detail = 'its bytes wait to be deleted, though a version or part owns them';
-    await run.find({ kind: 'queued', detail, extent: id, ...first.place }, () => unqueue(run, naming));
+    await run.find({ kind: 'queued', detail, extent: id, ...first.place }, () => unqueue(run, reference));
   }
 }
 
 const manualRepair = 'write one of them again from a copy, then delete the other';
 
 /** The rows that were the same before and after all others were read. */
-async function standingAtOnce(namings: readonly Naming[]): Promise<readonly Naming[]> {
-  const standing: Naming[] = [];
-  for (const naming of namings) if ((await naming.look()) !== undefined) standing.push(naming);
-  const still: Naming[] = [];
-  for (const naming of standing) if ((await naming.look()) !== undefined) still.push(naming);
+async function standingAtOnce(references: readonly Reference[]): Promise<readonly Reference[]> {
+  const standing: Reference[] = [];
+  for (const reference of references) if ((await reference.look()) !== undefined) standing.push(reference);
+  const still: Reference[] = [];
+  for (const reference of standing) if ((await reference.look()) !== undefined) still.push(reference);
   return still;
 }
 
-const placeText = ({ place }: Naming): string =>
+const placeText = ({ place }: Reference): string =>
   Object.entries(place)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
 
 /** Other bytes that the row named are unowned now; the walk over the stored bytes handles them. */
-async function unqueue({ metadata }: FsckRun, { queued }: Naming): Promise<Repaired> {
+async function unqueue({ metadata }: FsckRun, { queued }: Reference): Promise<Repaired> {
   if (queued === undefined) return {};
   const { queue, slot, due, id } = queued;
   await metadata.apply([{ at: queueAt(queue, slot), remove: { due, id } }]);
@@ -128,7 +128,7 @@ async function unqueue({ metadata }: FsckRun, { queued }: Naming): Promise<Repai
 type Ctx = { readonly metadata: MetadataStore };
 
 /** A place that names an extent. */
-interface Naming {
+interface Reference {
   /** The name stays the same when a version moves. */
   readonly name: string;
   readonly place: {
@@ -144,12 +144,12 @@ interface Naming {
   look(): Promise<Revision | 'queued' | undefined>;
 }
 
-interface Named {
+interface ExtentReference {
   readonly extent: Extent;
-  readonly naming: Naming;
+  readonly reference: Reference;
 }
 
-async function* everyNaming(ctx: Ctx): AsyncGenerator<Named> {
+async function* everyReference(ctx: Ctx): AsyncGenerator<ExtentReference> {
   yield* inQueue(ctx);
   for await (const name of everyBucket(ctx.metadata)) {
     const bucket = (await findBucket(ctx.metadata, name))?.row;
@@ -159,7 +159,7 @@ async function* everyNaming(ctx: Ctx): AsyncGenerator<Named> {
   }
 }
 
-async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
+async function* inQueue({ metadata }: Ctx): AsyncGenerator<ExtentReference> {
   for (let slot = 0; slot < queueSlots; slot += 1) {
     const cursor = allRows(metadata, 'gc', slot);
     for await (const page of soundPages(cursor, 100)) {
@@ -168,7 +168,7 @@ async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
         // `gc` looks for an owner of these itself.
         if (owner !== undefined) continue;
         const at = queueAt(row.queue, row.slot);
-        const naming: Naming = {
+        const reference: Reference = {
           name: `queue/${slot}/${row.due}/${row.id}`,
           place: {},
           queued: row,
@@ -177,27 +177,31 @@ async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
             return found === undefined ? undefined : 'queued';
           },
         };
-        for (const extent of extents) yield { extent, naming };
+        for (const extent of extents) yield { extent, reference };
         if (manifestId === undefined || extents.length > 0) continue;
         const manifest = { manifestId, partCount: 0, offsets: [] };
-        for await (const extent of readExtents(metadata, manifest)) yield { extent, naming };
+        for await (const extent of readExtents(metadata, manifest)) yield { extent, reference };
       }
     }
   }
 }
 
-async function* inVersions({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<Named> {
+async function* inVersions({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<ExtentReference> {
   const cursor = metadata.scan(objectsAt(bucket));
   for await (const page of soundPages(cursor, pageRows))
     for (const found of page) {
       if (found.row.marker) continue;
-      const naming = versionNaming({ metadata }, bucket, found);
+      const reference = versionReference({ metadata }, bucket, found);
       for await (const extent of readExtents(metadata, found.row.manifest))
-        if (extent.foreign === undefined) yield { extent, naming };
+        if (extent.foreign === undefined) yield { extent, reference };
     }
 }
 
-function versionNaming({ metadata }: Ctx, bucket: BucketRow, { row, revision }: Stored<ObjectRow>): Naming {
+function versionReference(
+  { metadata }: Ctx,
+  bucket: BucketRow,
+  { row, revision }: Stored<ObjectRow>,
+): Reference {
   const { space, key, slot, version } = row;
   return {
     name: `${bucket.id}/${version}/${key}`,
@@ -210,7 +214,7 @@ function versionNaming({ metadata }: Ctx, bucket: BucketRow, { row, revision }: 
   };
 }
 
-async function* inUploads({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<Named> {
+async function* inUploads({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<ExtentReference> {
   const cursor = metadata.scan(uploadsIn(bucket.id));
   for await (const page of soundPages(cursor, pageRows))
     for (const { row } of page) {
@@ -218,7 +222,7 @@ async function* inUploads({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<
       for await (const part of everyPart(metadata, row.uploadId)) {
         const { key, uploadId } = row;
         const number = part.row.part;
-        const naming: Naming = {
+        const reference: Reference = {
           name: `${uploadId}/${number}`,
           place: { bucket: bucket.name, key, uploadId, part: number },
           look: async () => {
@@ -228,7 +232,7 @@ async function* inUploads({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<
           },
         };
         // Parts that the store holds become an extent only at completion.
-        if (part.stored.receipt === undefined) yield { extent: part.stored.extent, naming };
+        if (part.stored.receipt === undefined) yield { extent: part.stored.extent, reference };
       }
     }
 }

@@ -6,7 +6,7 @@ export interface ActionRow<Service extends string, Name extends string> {
   readonly on: `ANY service ?Action=${Name}`;
   readonly action: `${Service}:${Name}`;
   readonly audited: boolean;
-  readonly judges: 'each';
+  readonly authorization: 'each';
 }
 type ActionRows<Service extends string, Names extends string> = {
   readonly [N in Names]: ActionRow<Service, N>;
@@ -23,7 +23,7 @@ const rows = <Service extends string, const Names extends string>(
         on: `ANY service ?Action=${name}`,
         action: `${service}:${name}`,
         audited,
-        judges: 'each',
+        authorization: 'each',
       };
       return [name, row];
     }),

@@ -6,7 +6,7 @@ import type { RequestLine } from './parameters.ts';
 
 export interface LeftOutRow {
   readonly on: RequestLine;
-  readonly judges: 'none';
+  readonly authorization: 'none';
   readonly audited: false;
   /** Its body is not read. */
   readonly streams: true;
@@ -19,7 +19,14 @@ const rows = <const Names extends string>(leftOut: string, lines: Readonly<Recor
   Object.fromEntries(
     Object.entries<RequestLine>(lines).map(([name, on]) => [
       name,
-      { on, judges: 'none', audited: false, streams: true, with: 'anything', leftOut } satisfies LeftOutRow,
+      {
+        on,
+        authorization: 'none',
+        audited: false,
+        streams: true,
+        with: 'anything',
+        leftOut,
+      } satisfies LeftOutRow,
     ]),
     // The cast: one entry was made of each name.
   ) as unknown as Readonly<Record<Names, LeftOutRow>>;

@@ -34,7 +34,7 @@ export const isHoisted = (bareName: string): boolean =>
 const bodyMax = 256 * 1024;
 
 export const replicaOperations = {
-  GetReplicaSite: { on: 'GET bucket ?replica', action: 's3:ReplicateObject', judges: 'each' },
+  GetReplicaSite: { on: 'GET bucket ?replica', action: 's3:ReplicateObject', authorization: 'each' },
   ReplicateObject: {
     adds: true,
     on: 'PUT object ?replica',
@@ -60,14 +60,14 @@ interface Row<Name extends string> {
   readonly on: `ANY service ?Action=${Name}`;
   readonly action: `s3:${Name}`;
   readonly audited: boolean;
-  readonly judges: 'each';
+  readonly authorization: 'each';
 }
 
 const row = <const Name extends string>(name: Name): Row<Name> => ({
   on: `ANY service ?Action=${name}`,
   action: `s3:${name}`,
   audited: !/^(Get|List)/.test(name),
-  judges: 'each',
+  authorization: 'each',
 });
 
 export const accessPointOperations = {
@@ -99,7 +99,7 @@ export interface Operation {
    */
   readonly about?: 'version' | 'head' | 'upload' | 'parts';
   /** `each`: the handler authorizes every object that it accesses. `none`: every caller is allowed. */
-  readonly judges?: 'each' | 'none';
+  readonly authorization?: 'each' | 'none';
   /** For an operation on a bucket: access points serve it too. They serve every operation on an object. */
   readonly accessPoints?: true;
   /** The events that it causes; see `domain/events/events.ts`. */
@@ -143,8 +143,8 @@ const bypass = { 'bypass-governance-retention=true': 's3:BypassGovernanceRetenti
 
 export const operations = {
   ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
-  ListAuditRecords: { on: 'GET service ?audit', judges: 'each' },
-  ListNotifyDeadLetters: { on: 'GET service ?notify-dlq', judges: 'each' },
+  ListAuditRecords: { on: 'GET service ?audit', authorization: 'each' },
+  ListNotifyDeadLetters: { on: 'GET service ?notify-dlq', authorization: 'each' },
 
   CreateBucket: {
     adds: true,
@@ -254,7 +254,7 @@ export const operations = {
     on: 'POST bucket ?delete',
     action: 's3:DeleteObject',
     bodyMax: 4 * MiB,
-    judges: 'each',
+    authorization: 'each',
     events: ['ObjectRemoved'],
   },
 
@@ -378,8 +378,8 @@ export const operations = {
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts', about: 'upload' },
 
   // A browser sends a preflight before the request with this query, and cannot sign it.
-  OptionsBucket: { on: 'OPTIONS bucket', judges: 'none', with: 'anything' },
-  OptionsObject: { on: 'OPTIONS object', judges: 'none', with: 'anything' },
+  OptionsBucket: { on: 'OPTIONS bucket', authorization: 'none', with: 'anything' },
+  OptionsObject: { on: 'OPTIONS object', authorization: 'none', with: 'anything' },
 
   ...replicaOperations,
   ...accessPointOperations,

@@ -302,7 +302,7 @@ test('the operations of the table are actions that policies know', () => {
   const asked = operationNames
     .filter((name) => !ofOperators.has(name))
     .map(describeOperation)
-    .filter(({ judges }) => judges !== 'none');
+    .filter(({ authorization }) => authorization !== 'none');
   const actions = asked.flatMap(({ action, versionAction, also = {} }) =>
     [action, versionAction, ...Object.values(also).flat()].filter((each) => each !== undefined),
   );
