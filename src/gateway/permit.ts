@@ -8,6 +8,7 @@ import { isUploadId } from '../domain/common/ids.ts';
 import { bucketAcl } from '../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../domain/objects/read-object.ts';
 import { type Admission, RateLimiter, type Scope } from '../domain/quotas/rate-limiter.ts';
+import { factsReader } from '../handlers/handler.ts';
 import { asBegun } from '../handlers/object/multipart-upload.ts';
 import { handlers } from '../handlers/table.ts';
 import { findSession } from '../metadata/objects/uploads.ts';
@@ -86,10 +87,10 @@ interface AskedFacts extends Pick<BodyFacts, 'named' | 'along'> {
   readonly requestTags: Tags | undefined;
 }
 
-/** Facts about the request's content: from its headers, or from its body where the operation's entry reads facts from it. */
+/** Facts about the request's content: from its headers, or from its body where the operation's handler has facts in it. */
 function askedFacts(request: Asking): AskedFacts {
   const { operation, row, body } = request;
-  const read = handlers[operation].facts;
+  const read = factsReader(handlers[operation]);
   if (read === undefined || body === undefined) {
     const asksTags = row.also !== undefined && 'tagging' in row.also && !copiesTags(request);
     return { caller: request, requestTags: asksTags ? parseTags(header(request, 'tagging')) : undefined };

@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import { signingKeyIdentity } from '../domain/common/buckets.ts';
 import { bucketWebsite } from '../domain/configurations/families.ts';
-import { needsBucket } from '../handlers/handler.ts';
+import { factsReader, handlerOf, needsBucket } from '../handlers/handler.ts';
 import { handlers } from '../handlers/table.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/chunk-store.ts';
@@ -37,7 +37,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
     if (index !== undefined) return index;
   }
   // A decision that needs the body waits for it, unless the caller is refused in any case.
-  const needsBody = !isAction && handlers[operation].facts !== undefined;
+  const needsBody = !isAction && factsReader(handlers[operation]) !== undefined;
   ctx.trace?.stage('authorize');
   if (needsBody) await assertMayAskFresh(ctx, request);
   if (!needsBody) {
@@ -180,10 +180,9 @@ function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['pay
   return { ...payload, content };
 }
 
-/** The types of the handler table say which requests are about a bucket; `needsBucket` is the same rule at run time. */
 async function dispatch(ctx: Context, request: Authorized & Partial<InBucket>): Promise<Reply> {
   const { operation, row, identity, bucket } = request;
-  const handle = handlers[operation].handle as (ctx: Context, request: Authorized) => Promise<Reply>;
+  const handle = handlerOf(handlers[operation]);
   try {
     return await handle(ctx, request);
   } catch (cause) {

@@ -31,12 +31,24 @@ export type HandlerOf<N extends OperationName> = (
   request: Bucketless<N> extends true ? Authorized : AuthorizedInBucket,
 ) => Promise<Reply>;
 
-interface Entry<N extends OperationName> {
+/** A handler whose body is read before its authorization, because policies decide on what is in it. */
+export interface WithFacts<N extends OperationName> {
   readonly handle: HandlerOf<N>;
-  /** Set for an operation whose body is read before its authorization. */
-  readonly facts?: ReadFacts;
+  readonly facts: ReadFacts;
 }
+type Entry<N extends OperationName> = HandlerOf<N> | WithFacts<N>;
 export type Handlers = { readonly [N in OperationName]: Entry<N> };
+
+/** What reads facts from the body for the authorization of an operation; undefined for a body that is read after it, or not at all. */
+export const factsReader = (entry: Handlers[OperationName]): ReadFacts | undefined =>
+  typeof entry === 'function' ? undefined : entry.facts;
+
+/** Its handler. The cast: `needsBucket` is at run time what the parameters of the handlers say. */
+export const handlerOf = (entry: Handlers[OperationName]) =>
+  (typeof entry === 'function' ? entry : entry.handle) as (
+    ctx: Context,
+    request: Authorized,
+  ) => Promise<Reply>;
 
 export const needsBucket = (operation: Operation): boolean =>
   !/^(\w+ service|OPTIONS |PUT bucket$)/.test(operation.on);

@@ -23,7 +23,7 @@ import type { Authorized } from '../../request/request.ts';
 import { requestedAcl } from '../common/acl.ts';
 import { document } from '../common/document.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
-import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
+import { emptyReply, type HandlerOf, type WithFacts, xmlReply } from '../handler.ts';
 
 // HeadBucket, DeleteBucket, GetBucketLocation.
 
@@ -74,32 +74,46 @@ export const requestPayer = configuration.configuration;
 export const GetBucketRequestPayment = configuration.get;
 export const PutBucketRequestPayment = configuration.put;
 
+/** Tags and region are facts of the authorization; tags also require a permission of their own. */
+const creationFacts: ReadFacts = (body) => {
+  const { LocationConstraint = '', Tags = [] } = creationIn(body);
+  const named = new Map<string, string | readonly string[]>([
+    ...Tags.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
+    ['aws:TagKeys', Tags.map(({ Key }) => Key)],
+  ]);
+  if (LocationConstraint !== '') named.set('s3:LocationConstraint', LocationConstraint);
+  return { named, along: Tags.length === 0 ? [] : ['s3:TagResource'] };
+};
+
 /** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
-export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
-  const { bucketName, identity } = request;
-  if (identity === undefined) throw fail('AccessDenied');
-  assertBucketName(bucketName);
-  await assertNoAccessPoint(ctx, bucketName);
-  const asked: Asked = {
-    region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
-    tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
-    ownership: readOwnership(request),
-    acl: await requestedAcl(ctx, request, 'bucket'),
-    objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
-  };
-  const { owner } = identity;
-  const bucket = await createBucket(ctx, {
-    name: bucketName,
-    owner,
-    ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
-    creator: nameCreator(identity),
-    ...creatorIdOf(identity),
-    region: asked.region ?? ctx.config.SVC_REGION,
-    objectLock: asked.objectLock,
-    documents: firstDocuments(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
-    record: request.record,
-  });
-  return emptyReply(200, [['Location', `/${bucket.name}`]]);
+export const CreateBucket: WithFacts<'CreateBucket'> = {
+  facts: creationFacts,
+  async handle(ctx, request) {
+    const { bucketName, identity } = request;
+    if (identity === undefined) throw fail('AccessDenied');
+    assertBucketName(bucketName);
+    await assertNoAccessPoint(ctx, bucketName);
+    const asked: Asked = {
+      region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
+      tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
+      ownership: readOwnership(request),
+      acl: await requestedAcl(ctx, request, 'bucket'),
+      objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
+    };
+    const { owner } = identity;
+    const bucket = await createBucket(ctx, {
+      name: bucketName,
+      owner,
+      ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
+      creator: nameCreator(identity),
+      ...creatorIdOf(identity),
+      region: asked.region ?? ctx.config.SVC_REGION,
+      objectLock: asked.objectLock,
+      documents: firstDocuments(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
+      record: request.record,
+    });
+    return emptyReply(200, [['Location', `/${bucket.name}`]]);
+  },
 };
 
 /** The user's name, or the id of the root or session. */
@@ -127,17 +141,6 @@ const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
   body.length === 0
     ? {}
     : readXml(createBucketConfiguration, 'CreateBucketConfiguration', body, { maxBytes: bodyMaxDefault });
-
-/** Tags and region are facts of the authorization; tags also require a permission of their own. */
-export const creationFacts: ReadFacts = (body) => {
-  const { LocationConstraint = '', Tags = [] } = creationIn(body);
-  const named = new Map<string, string | readonly string[]>([
-    ...Tags.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
-    ['aws:TagKeys', Tags.map(({ Key }) => Key)],
-  ]);
-  if (LocationConstraint !== '') named.set('s3:LocationConstraint', LocationConstraint);
-  return { named, along: Tags.length === 0 ? [] : ['s3:TagResource'] };
-};
 
 function readOwnership(request: Authorized): Ownership | undefined {
   const raw = header(request, 'object-ownership');

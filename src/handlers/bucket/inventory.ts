@@ -28,7 +28,7 @@ import {
   type Prepared,
   storeConfiguration,
 } from '../common/document.ts';
-import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
+import { emptyReply, type HandlerOf, type WithFacts, xmlReply } from '../handler.ts';
 
 const inventoriesMax = 1000;
 const pageMax = 100;
@@ -70,17 +70,17 @@ function inventoryIn(body: Uint8Array): Inventory {
   return readXml(inventoryConfiguration, 'InventoryConfiguration', body, { maxBytes: bodyMaxDefault });
 }
 
-export const inventoryFacts: ReadFacts = (body) => ({
+const inventoryFacts: ReadFacts = (body) => ({
   named: new Map([['s3:InventoryAccessibleOptionalFields', inventoryIn(body).OptionalFields ?? []]]),
 });
 
-export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfiguration'> = async (
-  ctx,
-  request,
-) => {
-  const id = readId(request);
-  await storeConfiguration(ctx, request, { prepare, input: { value: inventoryIn(request.body), id } });
-  return emptyReply(200);
+export const PutBucketInventoryConfiguration: WithFacts<'PutBucketInventoryConfiguration'> = {
+  facts: inventoryFacts,
+  async handle(ctx, request) {
+    const id = readId(request);
+    await storeConfiguration(ctx, request, { prepare, input: { value: inventoryIn(request.body), id } });
+    return emptyReply(200);
+  },
 };
 
 const add = (inventories: readonly Inventory[] | undefined, inventory: Inventory): readonly Inventory[] => {

@@ -27,14 +27,14 @@ import type { ReadFacts } from '../../request/body.ts';
 import { type Tags, tagsIn, utf8Length } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { aclReply, readPutAcl } from '../common/acl.ts';
-import { emptyReply, type HandlerOf, requireTarget, xmlReply } from '../handler.ts';
+import { emptyReply, type HandlerOf, requireTarget, type WithFacts, xmlReply } from '../handler.ts';
 import { assertKeyId } from './encryption-headers.ts';
 import { asksBypass, futureRetention, versionHeader } from './object-headers.ts';
 
 const retentionIn = (body: Uint8Array): Retention =>
   readXml(retention, 'Retention', body, { maxBytes: bodyMaxDefault });
 
-export const retentionFacts: ReadFacts = (body) => {
+const retentionFacts: ReadFacts = (body) => {
   const { Mode, RetainUntilDate } = retentionIn(body);
   return { headers: { 'object-lock-mode': Mode, 'object-lock-retain-until-date': RetainUntilDate } };
 };
@@ -49,19 +49,22 @@ export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, 
   });
 };
 
-export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, request) => {
-  const { bucket, key, query, record, requestId } = request;
-  const { Mode, RetainUntilDate } = retentionIn(request.body);
-  const requested =
-    Mode === undefined || RetainUntilDate === undefined
-      ? undefined
-      : futureRetention(ctx, { mode: Mode, until: RetainUntilDate }, 'RetainUntilDate');
-  await putRetention(
-    ctx,
-    { bucket, key, versionId: query.get('versionId'), record, requestId },
-    { requested, bypass: asksBypass(request) },
-  );
-  return emptyReply(200);
+export const PutObjectRetention: WithFacts<'PutObjectRetention'> = {
+  facts: retentionFacts,
+  async handle(ctx, request) {
+    const { bucket, key, query, record, requestId } = request;
+    const { Mode, RetainUntilDate } = retentionIn(request.body);
+    const requested =
+      Mode === undefined || RetainUntilDate === undefined
+        ? undefined
+        : futureRetention(ctx, { mode: Mode, until: RetainUntilDate }, 'RetainUntilDate');
+    await putRetention(
+      ctx,
+      { bucket, key, versionId: query.get('versionId'), record, requestId },
+      { requested, bypass: asksBypass(request) },
+    );
+    return emptyReply(200);
+  },
 };
 
 // GetObjectLegalHold and PutObjectLegalHold.
@@ -69,7 +72,7 @@ export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, r
 const legalHoldIn = (body: Uint8Array): LegalHold =>
   readXml(legalHold, 'LegalHold', body, { maxBytes: bodyMaxDefault });
 
-export const legalHoldFacts: ReadFacts = (body) => ({
+const legalHoldFacts: ReadFacts = (body) => ({
   headers: { 'object-lock-legal-hold': legalHoldIn(body).Status },
 });
 
@@ -81,15 +84,18 @@ export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, 
   return xmlReply(legalHold, 'LegalHold', { Status: hold ? 'ON' : 'OFF' });
 };
 
-export const PutObjectLegalHold: HandlerOf<'PutObjectLegalHold'> = async (ctx, request) => {
-  const { bucket, key, query, record, requestId } = request;
-  const { Status } = legalHoldIn(request.body);
-  await putLegalHold(
-    ctx,
-    { bucket, key, versionId: query.get('versionId'), record, requestId },
-    Status === 'ON',
-  );
-  return emptyReply(200);
+export const PutObjectLegalHold: WithFacts<'PutObjectLegalHold'> = {
+  facts: legalHoldFacts,
+  async handle(ctx, request) {
+    const { bucket, key, query, record, requestId } = request;
+    const { Status } = legalHoldIn(request.body);
+    await putLegalHold(
+      ctx,
+      { bucket, key, versionId: query.get('versionId'), record, requestId },
+      Status === 'ON',
+    );
+    return emptyReply(200);
+  },
 };
 
 // GetObjectAcl and PutObjectAcl.
@@ -157,9 +163,14 @@ export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, requ
   return xmlReply(tagging, 'Tagging', { TagSet }, versionHeader(request, row));
 };
 
-export const PutObjectTagging: HandlerOf<'PutObjectTagging'> = async (ctx, request) => {
-  const row = await setTags(ctx, request, tagsIn(request.body));
-  return emptyReply(200, versionHeader(request, row));
+const taggingFacts: ReadFacts = (body) => ({ requestTags: tagsIn(body) });
+
+export const PutObjectTagging: WithFacts<'PutObjectTagging'> = {
+  facts: taggingFacts,
+  async handle(ctx, request) {
+    const row = await setTags(ctx, request, tagsIn(request.body));
+    return emptyReply(200, versionHeader(request, row));
+  },
 };
 
 export const DeleteObjectTagging: HandlerOf<'DeleteObjectTagging'> = async (ctx, request) => {
@@ -185,8 +196,6 @@ async function setTags(ctx: Context, request: AuthorizedInBucket, tags: Tags): P
     },
   });
 }
-
-export const taggingFacts: ReadFacts = (body) => ({ requestTags: tagsIn(body) });
 
 /** A hundred years. */
 const daysMax = 36_500;
