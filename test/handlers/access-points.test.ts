@@ -1,5 +1,6 @@
 /** Access points: an account's names for a bucket, with policies of their own. @storage */
 import { describe, expect, test } from 'vitest';
+import { findAccessPoint, insertAccessPoint } from '../../src/metadata/buckets/access-points.ts';
 import { policyOf } from '../support/access.ts';
 import {
   acting,
@@ -294,5 +295,27 @@ describe('operations on access points', () => {
     const moved = { tamper: { target: (target: string) => target.replace('/bucket', `/${alias}`) } };
     expect((await world.client.get('/bucket/key', moved)).status).toBe(403);
     expect((await world.client.get(`/${alias}/key`)).status).toBe(200);
+  });
+
+  test('an account has ten thousand at most, and another account is not concerned', async () => {
+    const account = { ...bob, accessKey: 'KEY-carol', owner: 'carol-account' };
+    await using world = await openGateway({ ...open, people: [account] });
+    await world.client.put('/bucket');
+    const act = acting(world);
+    expect((await act('CreateAccessPoint', { Name: 'first', Bucket: 'bucket' })).status).toBe(200);
+    const { metadata } = world.context;
+    const row = (await findAccessPoint(metadata, 'alice-account', 'first'))?.row;
+    if (row === undefined) throw new Error('the access point has no row');
+    for (let number = 2; number < 10_000; number += 1)
+      await insertAccessPoint(metadata, { ...row, name: `point-${number}`, alias: `alias-${number}` }, []);
+    expect((await act('CreateAccessPoint', { Name: 'last', Bucket: 'bucket' })).status).toBe(200);
+    const refused = await act('CreateAccessPoint', { Name: 'further', Bucket: 'bucket' });
+    expect([refused.status, refused.code]).toEqual([409, 'LimitExceeded']);
+    expect(refused.text).toContain('An account has 10000 access points at most.');
+    expect((await act('DeleteAccessPoint', { Name: 'point-2' })).status).toBe(200);
+    expect((await act('CreateAccessPoint', { Name: 'further', Bucket: 'bucket' })).status).toBe(200);
+    await world.as({ credential: account }).put('/other');
+    const other = await acting(world, account)('CreateAccessPoint', { Name: 'own', Bucket: 'other' });
+    expect(other.status).toBe(200);
   });
 });

@@ -70,11 +70,17 @@ interface NewAccessPoint {
   readonly record?: Recorder | undefined;
 }
 
-/** @throws NoSuchBucket, AccessDenied, InvalidRequest, AccessPointAlreadyOwnedByYou */
+/** Of an account (public API). */
+const accessPointsMax = 10_000;
+
+/** @throws NoSuchBucket, AccessDenied, InvalidRequest, AccessPointAlreadyOwnedByYou, LimitExceeded */
 export async function createAccessPoint(ctx: Ctx, requested: NewAccessPoint): Promise<AccessPointRow> {
   const { account, name, block, record, bucketOwner } = requested;
   const bucket = await openBucket(ctx, requested.bucket);
   if (bucket.owner !== bucketOwner) throw fail('AccessDenied');
+  const { next } = await listAccessPoints(ctx, account, { max: accessPointsMax - 1 });
+  if (next !== undefined)
+    throw fail('LimitExceeded', `An account has ${accessPointsMax} access points at most.`);
   const row: AccessPointRow = {
     account,
     name,
