@@ -194,3 +194,20 @@ test('MFA delete and a lifecycle configuration keep each other out', async () =>
   expect((await enable()).status).toBe(200);
   expect((await putLifecycle()).code).toBe('InvalidBucketState');
 });
+
+test('another device of the root counts too, and the root gets one without a code of the former', async () => {
+  await using world = await openWorld();
+  const { client, clock, device, putVersioning } = world;
+  expect((await putVersioning(state('Enabled', 'Enabled'), device.show())).status).toBe(200);
+  const version = await putVersion(client);
+  expect((await client.delete(`/bucket/key?versionId=${version}`)).status).toBe(403);
+  const { SerialNumber } = device;
+  const iam = openActions(world, { credential: alice });
+  await must(iam('DeactivateMFADevice', { SerialNumber }));
+  const former = await client.delete(`/bucket/key?versionId=${version}`, { headers: device.show() });
+  expect([former.status, former.code]).toEqual([403, 'AccessDenied']);
+  await must(iam('DeleteVirtualMFADevice', { SerialNumber }));
+  const other = await openDevice(world, clock);
+  const deleted = await client.delete(`/bucket/key?versionId=${version}`, { headers: other.show() });
+  expect(deleted.status).toBe(204);
+});

@@ -146,16 +146,23 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, each) =
 const countedLines = sources
   .filter(({ path }) => !consoleAndEdge.has(path) && !path.startsWith('src/runtime/cloudflare'))
   .map((source) => source.lines);
+/** The goals that a test holds. */
+export const house = {
+  files: sources.length,
+  lines: sum(lines),
+  depth,
+  /** Folders of two files or fewer. */
+  smallFolders: [...folders].filter(([, files]) => files.length <= 2).map(([folder]) => folder),
+  filesWithOneImporter: sources.filter(({ path }) => importersOf(path).length === 1).length,
+  mutualPairs: mutualPairs(),
+};
 const rows: readonly (readonly [string, string])[] = [
-  ['files of src', String(sources.length)],
-  ['lines', String(sum(lines))],
+  ['files of src', String(house.files)],
+  ['lines', String(house.lines)],
   ['lines without the code of console and edge', String(sum(countedLines))],
   ['lines of a file: median, 90 %', `${at(0.5)}, ${at(0.9)}`],
-  ['folders above a file, on average', depth.toFixed(1)],
-  [
-    'folders, and those with two files or fewer',
-    `${folders.size}, ${[...folders.values()].filter((each) => each.length <= 2).length}`,
-  ],
+  ['folders above a file, on average', house.depth.toFixed(1)],
+  ['folders, and those with two files or fewer', `${folders.size}, ${house.smallFolders.length}`],
   [
     'exports, and those that one other file uses',
     `${sources.flatMap(({ exports }) => exports).length}, ${onceUsed.length}`,
@@ -163,8 +170,8 @@ const rows: readonly (readonly [string, string])[] = [
   ...[...Map.groupBy(onceUsed, (kind) => kind)].map(
     ([kind, uses]) => [`… ${kind}`, String(uses.length)] as const,
   ),
-  ['files with one importer', String(sources.filter(({ path }) => importersOf(path).length === 1).length)],
-  ['pairs of folders in src/domain that import each other', String(mutualPairs())],
+  ['files with one importer', String(house.filesWithOneImporter)],
+  ['pairs of folders in src/domain that import each other', String(house.mutualPairs)],
 ];
 const linesByFeature = Map.groupBy(sources, ({ path }) =>
   features.findIndex(([, pattern]) => pattern.test(path.slice('src/'.length))),
@@ -177,5 +184,6 @@ const lineRows = [
       [`lines: ${name}`, sum((linesByFeature.get(index) ?? []).map((source) => source.lines))] as const,
   ),
 ];
-for (const [name, value] of [...rows, ...lineRows.map(([name, lines]) => [name, String(lines)] as const)])
-  process.stdout.write(`${name.padEnd(56)}${value}\n`);
+if (import.meta.main)
+  for (const [name, value] of [...rows, ...lineRows.map(([name, lines]) => [name, String(lines)] as const)])
+    process.stdout.write(`${name.padEnd(56)}${value}\n`);
