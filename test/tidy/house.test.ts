@@ -9,6 +9,7 @@ test('a folder is a noun with three files at least', () => {
 test('what only one file uses lives in it: 150 files at most have one importer', () => {
   expect(house.filesWithOneImporter).toBeLessThanOrEqual(150);
   expect(house.files).toBeLessThanOrEqual(720);
+  expect(house.cuts).toBeLessThanOrEqual(90);
 });
 
 test('a reader descends 2.8 folders on average, and no two folders of the domain import each other', () => {

@@ -112,11 +112,15 @@ function usersOf(path: string, name: string): readonly Source[] {
   });
 }
 
-/** Why an export that one other file uses is an export; only the last kind may be a cut inside one noun. */
+const cut = 'of a file with no other user';
+
+/** Why an export that one other file uses is an export; only the last kind is a cut between two files that could be one. */
 function kindOfUse(exporter: Source, user: Source): string {
   if (tables.test(user.path)) return 'an entry of a table';
   if (exporter.folder.split('/')[1] !== user.folder.split('/')[1]) return 'used by another layer';
-  return exporter.folder === user.folder ? 'used in its folder' : 'used by another folder of its layer';
+  if (exporter.folder !== user.folder) return 'used by another folder of its layer';
+  const others = importersOf(exporter.path).filter((each) => each !== user);
+  return others.length > 0 ? 'used in its folder, and the file has other users' : cut;
 }
 
 /** Pairs of folders in `src/domain` that import each other. */
@@ -155,6 +159,8 @@ export const house = {
   smallFolders: [...folders].filter(([, files]) => files.length <= 2).map(([folder]) => folder),
   filesWithOneImporter: sources.filter(({ path }) => importersOf(path).length === 1).length,
   mutualPairs: mutualPairs(),
+  /** Exports that a fold of two files would save. */
+  cuts: onceUsed.filter((kind) => kind === cut).length,
 };
 const rows: readonly (readonly [string, string])[] = [
   ['files of src', String(house.files)],
