@@ -1,5 +1,7 @@
 /** Ciphers, hashes and the sealing of small secrets, as the service needs them. */
 
+import { toHex } from '../base/text/hex.ts';
+
 // AES-256-GCM, the only cipher of the service: native where the runtime has it, SubtleCrypto elsewhere (docs/adr/0006-encryption.md). There
 // is no additional authenticated data, because the context of a text is part of its key.
 
@@ -70,6 +72,24 @@ export interface Hasher {
   hmacSha256(key: Uint8Array, data: Uint8Array | string): Uint8Array;
   hmacSha1(key: Uint8Array, data: Uint8Array | string): Uint8Array;
 }
+
+/** The hash of the digests of an object's parts. */
+export function compositeDigest(
+  hasher: Pick<Hasher, 'create'>,
+  name: HashName,
+  digests: readonly Uint8Array[],
+): Uint8Array {
+  const hash = hasher.create(name);
+  for (const digest of digests) hash.update(digest);
+  return hash.digest();
+}
+
+/**
+ * The ETag of an object in parts: the MD5 of what the ETags of its parts say (their MD5, unless they are encrypted) as hexadecimal, a hyphen,
+ * their number. An upstream makes it by the same formula as this service, so it stands where domain and backends can import it.
+ */
+export const compositeEtag = (hasher: Pick<Hasher, 'create'>, digests: readonly Uint8Array[]): string =>
+  `${toHex(compositeDigest(hasher, 'md5', digests))}-${digests.length}`;
 
 /** Sealing small secrets under the service's master key: object keys, secrets of access keys, session tokens. */
 export interface Sealer {

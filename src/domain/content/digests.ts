@@ -6,7 +6,7 @@ import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import type { Checksum } from '../../metadata/tables.ts';
-import type { Hash, Hasher, HashName } from '../../ports/cryptography.ts';
+import { compositeDigest, type Hash, type Hasher, type HashName } from '../../ports/cryptography.ts';
 import { type ClaimedDigests, ContentMismatch, DataUnavailable } from '../../ports/object-bytes.ts';
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
@@ -217,17 +217,6 @@ export function combineCrcs(name: CrcName, parts: readonly PartChecksum[]): Uint
   }
   return toBytes(whole, field.bits / 8);
 }
-
-/** The hash of the parts' digests. */
-function compositeDigest(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): Uint8Array {
-  const hash = hasher.create(name);
-  for (const digest of digests) hash.update(digest);
-  return hash.digest();
-}
-
-/** The ETag of an object in parts: the MD5 of what the ETags of its parts say (their MD5, unless they are encrypted) as hexadecimal, a hyphen, their number. */
-export const compositeEtag = (hasher: Hasher, digests: readonly Uint8Array[]): string =>
-  `${toHex(compositeDigest(hasher, 'md5', digests))}-${digests.length}`;
 
 /** The COMPOSITE checksum in the form of the protocol: base64 of the digest of digests, a hyphen, the number of parts. */
 export function compositeChecksum(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): string {

@@ -26,11 +26,11 @@ import {
   type ObjectRow,
   tables,
 } from '../../metadata/tables.ts';
+import { compositeEtag } from '../../ports/cryptography.ts';
 import { ChunkDamaged, ChunkMissing, type FoundExtent, unknownSize } from '../../ports/object-bytes.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { drawId, timeOf, versionBefore, versionFor } from '../common/ids.ts';
 import { isOwned, openOwnership } from '../common/ownership.ts';
-import { compositeEtag } from '../content/digests.ts';
 import { sift } from './bytes.ts';
 import type { FsckContext } from './findings.ts';
 

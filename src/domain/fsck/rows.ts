@@ -16,11 +16,11 @@ import {
   type uploadIndex,
   uploads,
 } from '../../metadata/tables.ts';
-import type { Hash, Hasher } from '../../ports/cryptography.ts';
+import { compositeEtag, type Hash, type Hasher } from '../../ports/cryptography.ts';
 import type { SortOf, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../common/garbage.ts';
-import { compositeChecksum, compositeEtag, hashNames } from '../content/digests.ts';
+import { compositeChecksum, hashNames } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { readFault } from './bytes.ts';
 import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';

@@ -5,13 +5,13 @@ import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { fromHex } from '../../base/text/hex.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
+import { compositeEtag } from '../../ports/cryptography.ts';
 import type { ForwardedPart } from '../../ports/object-bytes.ts';
 import {
   type ChecksumAlgorithm,
   type CrcName,
   combineCrcs,
   compositeChecksum,
-  compositeEtag,
   hashNames,
 } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';

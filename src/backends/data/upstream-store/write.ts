@@ -1,8 +1,8 @@
 /** Stores an extent as one upstream object: in one request where its length is known, in parts where it is not. */
 import { gather } from '../../../base/concurrency.ts';
 import { fail } from '../../../base/errors.ts';
-import { toHex } from '../../../base/text/hex.ts';
-import type { Hasher } from '../../../ports/cryptography.ts';
+import { fromHex } from '../../../base/text/hex.ts';
+import { compositeEtag, type Hasher } from '../../../ports/cryptography.ts';
 import {
   ContentMismatch,
   type Extent,
@@ -307,18 +307,17 @@ export async function assemble(
       if (!isGone(cause, 'NoSuchUpload')) throw cause;
       // An earlier request for the same may have been done without its answer coming through.
       const stored = await headObject(connection, upload.key);
-      if (stored?.size === size && stored.etag === compositeEtag(connection.hasher, parts)) return;
+      if (stored?.size === size && stored.etag === etagOfParts(connection.hasher, parts)) return;
       throw new UploadGone(`the upstream has no upload ${upload.uploadId}`, { cause });
     }
   });
 }
 
 /** The ETag that the upstream gives an object in parts, where those of the parts are their MD5; undefined where they are not. */
-function compositeEtag(hasher: Hasher, parts: readonly UploadedPart[]): string | undefined {
-  const md5 = hasher.create('md5');
-  for (const { etag } of parts) {
-    if (!/^[0-9a-f]{32}$/.test(etag)) return undefined;
-    md5.update(Uint8Array.from({ length: 16 }, (_, i) => Number.parseInt(etag.slice(2 * i, 2 * i + 2), 16)));
-  }
-  return `${toHex(md5.digest())}-${parts.length}`;
-}
+const etagOfParts = (hasher: Hasher, parts: readonly UploadedPart[]): string | undefined =>
+  parts.every(({ etag }) => /^[0-9a-f]{32}$/.test(etag))
+    ? compositeEtag(
+        hasher,
+        parts.map(({ etag }) => fromHex(etag)),
+      )
+    : undefined;
