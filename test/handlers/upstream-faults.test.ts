@@ -271,6 +271,12 @@ describe('a completion', () => {
     await isComplete();
   });
 
+  test('of an upload that the upstream has completed and forgotten succeeds, because the ETag is that of its parts', async () => {
+    way.fail(completion, { replaced: { status: 404, code: 'NoSuchUpload' } }, 1);
+    expect((await finish()).status).toBe(200);
+    await isComplete();
+  });
+
   test('of an upload that the upstream has forgotten is refused', async () => {
     way.fail((asked) => completion(asked) || put(asked), { status: 404, code: 'NoSuchUpload' });
     expect((await finish()).code).toBe('NoSuchUpload');

@@ -22,6 +22,8 @@ export type Fault =
       /** Runs before the answer is sent. */
       readonly before?: () => Promise<void>;
     }
+  /** The upstream carries the request out, and its answer is replaced by this one. */
+  | { readonly replaced: { readonly status: number; readonly code: string } }
   /** The upstream gets the request with these headers instead of the sent ones. */
   | { readonly asked: (asked: Asked) => Readonly<Record<string, string>> }
   /** The upstream's own answer, whose body ends after so many bytes. */
@@ -119,6 +121,13 @@ function handle(
   const { method, url } = incoming;
   const headers = 'asked' in fault ? fault.asked(asked) : incoming.headers;
   const forwarded = ask({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+    if ('replaced' in fault) {
+      const { status, code } = fault.replaced;
+      return void answer.resume().on('end', () => {
+        reply.writeHead(status, { 'content-type': 'application/xml' });
+        reply.end(`<Error><Code>${code}</Code></Error>`);
+      });
+    }
     if ('reset' in fault) return void answer.resume().on('end', () => incoming.socket.destroy());
     reply.writeHead(answer.statusCode ?? 0, {
       ...answer.headers,
