@@ -11,7 +11,7 @@ import type { Context } from './context.ts';
 import { drawRequestId } from './domain/common/ids.ts';
 import { consolePreflight, crossOriginHeaders, mayBeCrossOrigin } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
-import { type LocateRules, locate } from './gateway/locate.ts';
+import { locate } from './gateway/locate.ts';
 import { endLimits, limitCaller } from './gateway/permit.ts';
 import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { beginTrace, endTrace, logAccess, mayBeLogged, reportAnswer } from './gateway/report.ts';
@@ -19,9 +19,9 @@ import { selectOperation } from './gateway/select-operation.ts';
 import { serve } from './gateway/serve.ts';
 import { visitSite } from './gateway/site.ts';
 import { countTraffic, PacedBody } from './gateway/traffic.ts';
-import { adminApi } from './handlers/admin/router.ts';
-import { type Areas, openAreas } from './handlers/areas.ts';
+import { type Areas, adminApi, openAreas } from './handlers/areas.ts';
 import type { AdminApi, AreaRequest } from './handlers/handler.ts';
+import type { AddressRules } from './protocol/address.ts';
 import { replyDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
@@ -55,7 +55,7 @@ export interface Gateway {
 
 interface Pipeline {
   readonly ctx: Context;
-  readonly rules: LocateRules;
+  readonly rules: AddressRules;
   readonly areas: Areas;
 }
 
@@ -69,7 +69,6 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
     domains: ctx.config.SVC_DOMAIN,
     websiteDomains: ctx.config.SVC_WEBSITE_DOMAIN,
     basePath,
-    findAdmin: admin?.find,
   };
   const pipeline = { ctx, rules, areas: openAreas(ctx, { basePath, adminApi: admin }) };
   const handle = async (incoming: Incoming): Promise<Reply> => {
@@ -146,11 +145,13 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
     establish(located, { operation: 'area:console' });
     return preflight;
   }
+  // Before the caller is known, because the audit row of a refusal names the operation.
+  if (located.area === 'admin') establish(located, { findAdmin: await areas.findAdmin() });
   const identified = await identify(ctx, located);
   const { area, local, isSite } = identified;
   if (area !== undefined) {
     establish(identified, { operation: `area:${area}` });
-    return areas(ctx, local, areaRequest(ctx, identified));
+    return areas.serve(ctx, local, areaRequest(ctx, identified));
   }
   const limiting = limitCaller(ctx, identified);
   if (limiting !== undefined) await limiting;

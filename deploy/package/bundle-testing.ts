@@ -34,9 +34,9 @@ const crc = join(dist, 'backends/crypto/crc.js');
  */
 const withoutOperators: Readonly<Record<string, string>> = {
   'handlers/areas.js': `
-    export const matchArea = () => undefined;
-    export const openAreas = () => async () => { throw new Error('a server for tests has no areas'); };`,
-  'handlers/admin/router.js': 'export const adminApi = undefined;',
+    export const adminApi = undefined;
+    const serve = async () => { throw new Error('a server for tests has no areas'); };
+    export const openAreas = () => ({ serve, findAdmin: async () => undefined });`,
 };
 
 const replacements = { ...withoutOperators, ...lighter };

@@ -16,7 +16,6 @@ import { header, ownHeaders } from '../request/parameters.ts';
 import {
   type Asked,
   establish,
-  type FindAsked,
   type Located,
   type Received,
   type RequestContext,
@@ -31,14 +30,10 @@ const atService = {
   format: 's3',
 } as const;
 
-export interface LocateRules extends AddressRules {
-  readonly findAdmin?: FindAsked | undefined;
-}
-
 /** @throws NotFound outside the mount point, and at the operators' address for what is no area */
 export function locate(
   config: Pick<Config, 'SVC_TRUSTED_PROXIES'>,
-  rules: LocateRules,
+  rules: AddressRules,
   request: Received,
 ): Located {
   const { incoming, path, rawQuery } = request;
@@ -60,7 +55,6 @@ export function locate(
   // A preflight is the same at every address.
   const isSite = site !== undefined && wire.method !== 'OPTIONS';
   const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
-  const { findAdmin } = rules;
   return establish(request, {
     wire,
     query,
@@ -71,7 +65,6 @@ export function locate(
     control,
     isSite,
     format,
-    findAdmin,
   });
 }
 

@@ -6,11 +6,18 @@ import type { Context } from '../context.ts';
 import { openReadiness, type Readiness } from '../domain/clusters/readiness.ts';
 import { matchArea } from '../protocol/address.ts';
 import type { Reply } from '../protocol/reply.ts';
+import type { FindAsked } from '../request/request.ts';
+import { shareDiagnostics, shareRecentLines, shareRecentRequests, shareRequests } from './admin/recent.ts';
+import { shareTraces } from './admin/traces.ts';
 import { isConsolePath, serveConsole } from './console.ts';
 import type { AdminApi, AreaRequest } from './handler.ts';
 
-/** The context is that of the request: its backend calls are spans of its trace. */
-export type Areas = (ctx: Context, path: string, call: AreaRequest) => Promise<Reply>;
+export interface Areas {
+  /** The context is that of the request: its backend calls are spans of its trace. */
+  serve(ctx: Context, path: string, call: AreaRequest): Promise<Reply>;
+  /** Loads the operator API, without which its area has no routes. Undefined in a gateway without it. */
+  findAdmin(): Promise<FindAsked | undefined>;
+}
 
 const plain = (status: number, body: string): Reply => ({
   status,
@@ -37,8 +44,20 @@ export function openAreas(ctx: Context, { basePath, adminApi }: AreaOptions): Ar
     .get('/healthz', () => plain(200, 'ok\n'))
     .get('/readyz', (_request, call, view) => ready(view, readiness, call))
     .get('/metrics', (_request, call, view) => metrics(view, call));
-  adminApi?.register(router, ctx);
-  return async (view, path, call) => {
+  adminApi?.share(ctx);
+  let opening: Promise<FindAsked | undefined> | undefined;
+  const openAdmin = async (): Promise<FindAsked | undefined> => {
+    try {
+      const operations = await adminApi?.open();
+      operations?.register(router);
+      return operations?.find;
+    } catch (error) {
+      // The next request tries again.
+      opening = undefined;
+      throw error;
+    }
+  };
+  const serve: Areas['serve'] = async (view, path, call) => {
     // The path of a page may contain any key of an object.
     if (isConsolePath(path)) return serveConsole(view, call.wire, { path, basePath });
     const { method } = call.wire;
@@ -54,6 +73,13 @@ export function openAreas(ctx: Context, { basePath, adminApi }: AreaOptions): Ar
           : `There is nothing at ${path}.`,
       );
     return reply;
+  };
+  return {
+    serve,
+    findAdmin: () => {
+      opening ??= openAdmin();
+      return opening;
+    },
   };
 }
 
@@ -112,3 +138,17 @@ async function metrics(ctx: Context, call: AreaRequest): Promise<Reply> {
     body: await ctx.telemetry.metrics(isOpen ? 'openmetrics' : 'text'),
   };
 }
+
+// The operator API before its first request: what other processes of the node may ask, and how its operations are loaded.
+
+export const adminApi: AdminApi = {
+  share(ctx) {
+    shareTraces(ctx);
+    shareDiagnostics(ctx);
+    shareRequests(ctx);
+    shareRecentRequests(ctx);
+    shareRecentLines(ctx);
+  },
+  // The tables, schemas and handlers are a quarter of what a start would evaluate.
+  open: async () => (await import('./admin/router.ts')).adminOperations,
+};

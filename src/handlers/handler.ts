@@ -55,9 +55,16 @@ export const needsBucket = (operation: Operation): boolean =>
 
 /** The operator API as one value, so that a bundle without it has none of its code. */
 export interface AdminApi {
+  /** Answers the other processes of the node, from the start. */
+  share(ctx: Context): void;
+  /** Loads the operations: a process that no operator asks never evaluates their tables. */
+  open(): Promise<AdminOperations>;
+}
+
+export interface AdminOperations {
   readonly find: FindAsked;
-  /** Adds its routes. */
-  register(router: AreaRouter, ctx: Context): void;
+  /** Adds the routes. */
+  register(router: AreaRouter): void;
 }
 
 /** A request as the router hands it on. */

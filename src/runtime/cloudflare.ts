@@ -18,7 +18,7 @@ export type {
   PresignPostOptions,
   Storage,
 } from '../gateway-opener.ts';
-export { adminApi } from '../handlers/admin/router.ts';
+export { adminApi } from '../handlers/areas.ts';
 export type { AdminApi } from '../handlers/handler.ts';
 export type { Authorize, AuthorizeAnswer, ObjectEvent, OnEvent } from '../ports/application.ts';
 export type { FetchFacts } from '../protocol/fetch.ts';

@@ -108,6 +108,14 @@ describe('a start', () => {
     );
   });
 
+  it('evaluates no table of the operator API before an operator asks', async () => {
+    const { first } = await modulesOf('1');
+    expect(first).toMatch(/\/src\/gateway\.ts|\/server\/serving\.js/);
+    expect(first).not.toMatch(
+      /\/src\/(?:handlers\/admin\/(?:router|table)|protocol\/admin\/operations)\.ts|\/server\/router\.js/,
+    );
+  });
+
   it('has a primary process without metadata, metrics and the gateway', async () => {
     const { first, forked } = await modulesOf('2');
     expect(forked).toContain('/lmdb/');

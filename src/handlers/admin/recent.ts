@@ -328,3 +328,25 @@ export const GetRequestHistory: AdminHandler<'GetRequestHistory'> = async (ctx, 
   const total = describeHistory(sumCounts(all.map(([, counters]) => counters)), minutes * 60);
   return jsonReply({ stepSeconds: step * 60, processes, total, points });
 };
+
+// What a process says of itself in a support bundle, also to the process of its node that makes one.
+
+export const diagnosticsTopic = 'diagnostics';
+
+export function shareDiagnostics(ctx: Pick<Context, 'siblings' | 'diagnostics'>): void {
+  ctx.siblings.answer(diagnosticsTopic, () => JSON.stringify(describeProcess(ctx)));
+}
+
+export const describeProcess = ({ diagnostics }: Pick<Context, 'diagnostics'>) => ({
+  process: diagnostics?.process() ?? {},
+  lastErrors: (diagnostics?.lines.severe() ?? []).map((line) => parseLine(line)),
+});
+
+const parseLine = (line: string): unknown => {
+  try {
+    return JSON.parse(line);
+  } catch {
+    // A long line is cut.
+    return line;
+  }
+};

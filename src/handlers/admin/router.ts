@@ -26,7 +26,7 @@ import { matchAdmin, readAdminTarget } from '../../protocol/admin-target.ts';
 import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { isSigningParameter, type Query, type Wire } from '../../protocol/wire.ts';
-import type { AdminApi, AreaRequest, AreaRouter, RoutedRequest } from '../handler.ts';
+import type { AdminOperations, AreaRequest, AreaRouter, RoutedRequest } from '../handler.ts';
 import {
   type AdminHandler,
   type AdminRequest,
@@ -37,12 +37,9 @@ import {
   withoutDenied,
 } from './call.ts';
 import { type Fields, isOwnOf, namedResources, openEntries } from './named-resources.ts';
-import { shareRecentLines, shareRecentRequests, shareRequests } from './recent.ts';
-import { shareDiagnostics } from './support-bundle.ts';
 import { adminHandlers } from './table.ts';
-import { shareTraces } from './traces.ts';
 
-export const adminApi: AdminApi = {
+export const adminOperations: AdminOperations = {
   register,
   find(method, path) {
     const match = matchAdmin(method, path);
@@ -54,12 +51,7 @@ export const adminApi: AdminApi = {
   },
 };
 
-function register(router: AreaRouter, ctx: Context): void {
-  shareTraces(ctx);
-  shareDiagnostics(ctx);
-  shareRequests(ctx);
-  shareRecentRequests(ctx);
-  shareRecentLines(ctx);
+function register(router: AreaRouter): void {
   const taken = new Map<string, string[]>();
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);

@@ -20,11 +20,11 @@ import * as clusters from './clusters.ts';
 import * as deliveries from './deliveries.ts';
 import { type Entries, openEntries } from './named-resources.ts';
 import * as peers from './peers.ts';
+import { describeProcess, diagnosticsTopic } from './recent.ts';
 import * as storage from './storage.ts';
 import * as traces from './traces.ts';
 import * as workers from './workers.ts';
 
-const topic = 'diagnostics';
 const askMs = 2_000;
 /** A part that takes longer is left out: an engine that hangs is a reason to ask for a bundle. */
 const partMs = 10_000;
@@ -33,25 +33,6 @@ const partBytesMax = 8 * 1024 * 1024;
 const tracesMax = 5_000;
 /** Traces that are shown with their spans. */
 const detailsMax = 20;
-
-/** Answers the other processes of the node. */
-export function shareDiagnostics(ctx: Pick<Context, 'siblings' | 'diagnostics'>): void {
-  ctx.siblings.answer(topic, () => JSON.stringify(describeProcess(ctx)));
-}
-
-const describeProcess = ({ diagnostics }: Pick<Context, 'diagnostics'>) => ({
-  process: diagnostics?.process() ?? {},
-  lastErrors: (diagnostics?.lines.severe() ?? []).map((line) => readLine(line)),
-});
-
-const readLine = (line: string): unknown => {
-  try {
-    return JSON.parse(line);
-  } catch {
-    // A long line is cut.
-    return line;
-  }
-};
 
 type Part = (ctx: Context, call: AdminRequest) => Promise<unknown>;
 
@@ -85,7 +66,7 @@ const replyOf =
 
 const about: Part = async (ctx, call) => {
   const { diagnostics, siblings, clock } = ctx;
-  const others = await siblings.ask({ topic, about: '' }, askMs);
+  const others = await siblings.ask({ topic: diagnosticsTopic, about: '' }, askMs);
   // The cast: a process of this installation has answered.
   const all = [describeProcess(ctx), ...others.map((each) => JSON.parse(each) as Process)];
   const lines = await openPart(ctx, call, { operation: 'ListLogs' }).catch((cause: unknown) => {

@@ -37,15 +37,24 @@ export interface Xml<T> {
   readonly claims?: readonly string[] | '*';
   /** Local name of the attribute that the field reads and writes instead of an element. */
   readonly attribute?: string;
-  /** Absent where the value has no JSON form. */
-  readonly json?: JsonShape<T> | undefined;
+  /**
+   * Absent where the value has no JSON form. A function, because only the operator API asks: building the shapes of all schemas was a tenth of
+   * a start.
+   */
+  readonly json?: (() => JsonShape<T>) | undefined;
 }
 
 /** The JSON form of a schema that has one. */
 export function jsonOf<T>({ json }: Xml<T>): JsonShape<T> {
   if (json === undefined) throw new TypeError('the schema has no JSON form');
-  return json;
+  return json();
 }
+
+/** The JSON form that is made of that of the inner schema, where there is one. */
+const shapedFrom = <T, U>(
+  { json }: Xml<T>,
+  shape: (inner: JsonShape<T>) => JsonShape<U>,
+): (() => JsonShape<U>) | undefined => json && (() => shape(json()));
 
 export type Infer<S> = S extends Xml<infer T> ? T : never;
 type Optional<T> = Xml<T | undefined> & { readonly isOptional: true };
@@ -79,7 +88,7 @@ const leaf = <T>(
   write: (value: T) => string,
   schema: LeafSchema = { type: 'string' },
 ): Xml<T> => ({
-  json: leafShape(schema, read),
+  json: () => leafShape(schema, read),
   reader: (name) => (found, parent) => {
     const node = only(found, parent, name);
     if (node.children.length > 0) throw malformed(`${formatPath(node)} must hold text, not elements`);
@@ -171,7 +180,7 @@ export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[n
 export const optional = <T>(inner: Xml<T>): Optional<T> => ({
   ...inner,
   isOptional: true,
-  json: inner.json && optionalShape(inner.json),
+  json: shapedFrom(inner, optionalShape),
   reader: (name) => {
     const read = inner.reader(name);
     return (found, parent) => (found.length === 0 ? undefined : read(found, parent));
@@ -188,7 +197,7 @@ export const optional = <T>(inner: Xml<T>): Optional<T> => ({
  */
 export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefined): Xml<T> => ({
   ...inner,
-  json: inner.json && checkedShape(inner.json, problem),
+  json: shapedFrom(inner, (shape) => checkedShape(shape, problem)),
   reader: (name) => {
     const read = inner.reader(name);
     return (found, parent) => {
@@ -206,7 +215,7 @@ export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefi
  */
 export const documented = <T>(inner: Xml<T>, limits: DocumentedLimits): Xml<T> => ({
   ...inner,
-  json: inner.json && { ...inner.json, schema: { ...inner.json.schema, ...limits } },
+  json: shapedFrom(inner, (shape) => ({ ...shape, schema: { ...shape.schema, ...limits } })),
 });
 type DocumentedLimits = Pick<JsonSchema, 'minimum' | 'maximum' | 'maxLength' | 'minItems' | 'maxItems'>;
 
@@ -243,7 +252,7 @@ export function many<T>(
 ): Xml<readonly T[]> {
   if (itemName !== undefined) return wrapped(itemName, many(inner, bounds));
   return {
-    json: inner.json && listShape(inner.json, bounds),
+    json: shapedFrom(inner, (shape) => listShape(shape, bounds)),
     reader: (name) => {
       const read = inner.reader(name);
       return (found, parent) => {
@@ -408,13 +417,10 @@ export function element<F extends Fields>(
 }
 
 /** Undefined where a field has no JSON form. */
-function shapeOf<F extends Fields>(fields: F, isOpen: boolean): JsonShape<ElementOf<F>> | undefined {
-  const shapes: Record<string, JsonShape<unknown>> = {};
-  for (const [name, { json }] of Object.entries(fields)) {
-    if (json === undefined) return undefined;
-    shapes[name] = json;
-  }
-  return objectShape<ElementOf<F>>(shapes, { isOpen });
+function shapeOf<F extends Fields>(fields: F, isOpen: boolean): (() => JsonShape<ElementOf<F>>) | undefined {
+  const all = Object.entries(fields);
+  if (all.some(([, { json }]) => json === undefined)) return undefined;
+  return () => objectShape(Object.fromEntries(all.map(([name, field]) => [name, jsonOf(field)])), { isOpen });
 }
 
 /** Element name to the position of the field that reads it. */
