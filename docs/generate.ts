@@ -179,7 +179,7 @@ const recordsPage: Page = {
   intro: [
     'The metadata tables. Rows are read and committed one partition at a time and lie there in sort order (a leading',
     '`-` sorts descending). A `conditional` table takes only writes that state what they expect, a `plain` one only',
-    'writes that are safe to repeat, a `counter` one only additions.',
+    'writes that are safe to repeat, a `counter` one only additions. A row may be without a column whose type ends with `?`.',
   ].join('\n'),
   columns: ['table', 'kind', 'partition', 'sort', 'spread by', 'columns'],
   rows: Object.values(tables).map((declared: AnyTable) => [
@@ -189,7 +189,7 @@ const recordsPage: Page = {
     declared.sort.map(code).join(', '),
     declared.spreadBy === undefined ? '' : code(String(declared.spreadBy)),
     Object.entries(declared.columns)
-      .map(([name, type]) => `${code(name)} ${String(type)}`)
+      .map(([name, { type, isOptional }]) => `${code(name)} ${type}${isOptional ? '?' : ''}`)
       .join(', '),
   ]),
 };

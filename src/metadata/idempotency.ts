@@ -1,31 +1,39 @@
 /** Answers of the operator API that a client can ask for again by the key that it gave with its request. */
-import { type At, type MetadataStore, type Revision, type Stored, table } from '../ports/metadata-store.ts';
+import {
+  type At,
+  int,
+  type MetadataStore,
+  type Revision,
+  type RowOf,
+  type Stored,
+  table,
+  text,
+} from '../ports/metadata-store.ts';
 
-export interface IdempotencyRow {
-  /** SHA-256 of the caller's account and its key. */
-  readonly id: string;
-  /** SHA-256 of the operation, path, query and body. */
-  readonly request: string;
-  /** 0 while the request is executed. */
-  readonly status: number;
-  readonly body: string;
-}
-
-export const idempotencyKeys = table<IdempotencyRow>()({
+export const idempotencyKeys = table({
   name: 'idempotency_keys',
   kind: 'conditional',
   partition: ['id'],
   sort: [],
-  columns: { id: 'text', request: 'text', status: 'int', body: 'text' },
+  columns: {
+    /** SHA-256 of the caller's account and its key. */
+    id: text(),
+    /** SHA-256 of the operation, path, query and body. */
+    request: text(),
+    /** 0 while the request is executed. */
+    status: int(),
+    body: text(),
+  },
 });
+export interface IdempotencyRow extends RowOf<typeof idempotencyKeys> {}
 
 /** The keys of an account, so that they can be counted. */
-export const idempotencyKeysByAccount = table<{ readonly account: string; readonly id: string }>()({
+export const idempotencyKeysByAccount = table({
   name: 'idempotency_keys_by_account',
   kind: 'plain',
   partition: ['account'],
   sort: ['id'],
-  columns: { account: 'text', id: 'text' },
+  columns: { account: text(), id: text() },
 });
 
 /** The keys of an account that live at a time: an answer may have 24 KiB, and is kept for a day. */

@@ -2,53 +2,43 @@
 import {
   type At,
   type Change,
+  int,
   type MetadataStore,
   type Outcome,
+  type RowOf,
   type SideChange,
   type Stored,
   table,
+  text,
 } from '../ports/metadata-store.ts';
 
-export interface LoginRow {
-  /** Always 0: there are few log-ins, and one scan reads them all. */
-  readonly slot: number;
-  /** SHA-256 of the cookie's token, in hexadecimal. */
-  readonly id: string;
-  readonly accessKey: string;
-  readonly account: string;
-  /** The ARN of the caller. */
-  readonly principal: string;
-  /** HMAC of the secret key under the token: the session ends when the key gets another secret. */
-  readonly proof: string;
-  /** ms since the epoch, like the following. */
-  readonly createdAt: number;
-  /** Written at most once a minute. */
-  readonly seenAt: number;
-  readonly expiresAt: number;
-  /** The client's address and `User-Agent` at the log-in, shortened. */
-  readonly source: string;
-  readonly agent: string;
-}
-
-export const logins = table<LoginRow>()({
+export const logins = table({
   name: 'logins',
   kind: 'conditional',
   partition: ['slot'],
   sort: ['id'],
   columns: {
-    slot: 'int',
-    id: 'text',
-    accessKey: 'text',
-    account: 'text',
-    principal: 'text',
-    proof: 'text',
-    createdAt: 'int',
-    seenAt: 'int',
-    expiresAt: 'int',
-    source: 'text',
-    agent: 'text',
+    /** Always 0: there are few log-ins, and one scan reads them all. */
+    slot: int(),
+    /** SHA-256 of the cookie's token, in hexadecimal. */
+    id: text(),
+    accessKey: text(),
+    account: text(),
+    /** The ARN of the caller. */
+    principal: text(),
+    /** HMAC of the secret key under the token: the session ends when the key gets another secret. */
+    proof: text(),
+    /** ms since the epoch, like the following. */
+    createdAt: int(),
+    /** Written at most once a minute. */
+    seenAt: int(),
+    expiresAt: int(),
+    /** The client's address and `User-Agent` at the log-in, shortened. */
+    source: text(),
+    agent: text(),
   },
 });
+export interface LoginRow extends RowOf<typeof logins> {}
 
 const loginsAt: At<typeof logins> = { table: logins, in: { slot: 0 } };
 

@@ -1,5 +1,5 @@
 /** The records: every metadata table, declared once; layouts and docs derive from here. */
-import { table } from '../ports/metadata-store.ts';
+import { bool, int, json, optional, type RowOf, table, text } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
 import { idempotencyKeys, idempotencyKeysByAccount } from './idempotency.ts';
@@ -27,52 +27,6 @@ import { usageTables } from './records/usage.ts';
 
 export type { Checksum, Grant, Lock, ObjectHeaders };
 
-/** One row per bucket name. `generation` is the fence that every write to its objects must state. */
-export interface BucketRow {
-  readonly name: string;
-  /** Never reused: a bucket created again under the same name is another partition of objects. */
-  readonly id: string;
-  readonly owner: string;
-  readonly ownerName: string;
-  /** The user who created it; the account's id for its root, `<role id>:<session>` for a session. */
-  readonly creator: string;
-  /** The unique id of the IAM user who created the bucket; absent where none did, and once the bucket has another owner. */
-  readonly creatorId?: string;
-  readonly created: number;
-  readonly region: string;
-  readonly generation: number;
-  /** '' until versioning is first set. */
-  readonly versioning: '' | 'Enabled' | 'Suspended';
-  /** Deleting a version permanently, and changing this or `versioning`, requires MFA; absent until it was first set. */
-  readonly mfaDelete?: boolean;
-  readonly objectLock: boolean;
-  /** The storage class of writes that name none; absent means STANDARD. */
-  readonly defaultClass?: string;
-  /** The placement of new objects: cluster id to weight. Absent: by the weights of the clusters. */
-  readonly placement?: Readonly<Record<string, number>>;
-  /** When all of these clusters are draining: `weighted` uses the weights of the clusters, `strict` refuses the write. */
-  readonly placementMode?: 'weighted' | 'strict' | '';
-  /** The number of shards. */
-  readonly shards: number;
-  /** Twice `shards` while the shards split. A row that moves is then in its old or its new shard. */
-  readonly splittingTo?: number;
-  /** The configurations that are set, by family; each is an immutable document, so an id always refers to the same text. */
-  readonly documents: Readonly<Record<string, string>>;
-  /**
-   * The number of slots of the bucket's age index. Absent: its versions are not indexed, because it never had a lifecycle configuration.
-   */
-  readonly ageSlots?: number;
-  /** Store time at which a DeleteBucket closed the bucket; 0 while it is open. */
-  readonly closedAt: number;
-  readonly quota?: BucketQuota;
-  /** The epoch of the quota of the owner's account, to whose counters each commit adds too. Absent: the account has no quota. */
-  readonly accountQuota?: string;
-  /** The same of the IAM user who created the bucket. */
-  readonly userQuota?: string;
-  /** Requests about the bucket are signed with this key in place of the secrets of access keys. */
-  readonly signingKey?: SigningKey;
-}
-
 /** A key of 32 bytes that the key provider has wrapped. */
 export interface SigningKey {
   /** The first `wrapped` of the key, once it was wrapped again. Its secret is the same. */
@@ -94,38 +48,59 @@ export interface BucketQuota {
   /** It is the default that was in force when the bucket was created. */
   readonly isDefault?: true;
 }
-export const buckets = table<BucketRow>()({
+
+/** One row per bucket name. `generation` is the fence that every write to its objects must state. */
+export const buckets = table({
   name: 'buckets',
   kind: 'conditional',
   partition: ['name'],
   sort: [],
   columns: {
-    name: 'text',
-    id: 'text',
-    owner: 'text',
-    ownerName: 'text',
-    creator: 'text',
-    created: 'int',
-    region: 'text',
-    generation: 'int',
-    versioning: 'text',
-    mfaDelete: 'bool',
-    objectLock: 'bool',
-    defaultClass: 'text',
-    placement: 'json',
-    placementMode: 'text',
-    shards: 'int',
-    splittingTo: 'int',
-    documents: 'json',
-    closedAt: 'int',
-    ageSlots: 'int',
-    quota: 'json',
-    accountQuota: 'text',
-    userQuota: 'text',
-    creatorId: 'text',
-    signingKey: 'json',
+    name: text(),
+    /** Never reused: a bucket created again under the same name is another partition of objects. */
+    id: text(),
+    owner: text(),
+    ownerName: text(),
+    /** The user who created it; the account's id for its root, `<role id>:<session>` for a session. */
+    creator: text(),
+    created: int(),
+    region: text(),
+    generation: int(),
+    /** '' until versioning is first set. */
+    versioning: text<'' | 'Enabled' | 'Suspended'>(),
+    /** Deleting a version permanently, and changing this or `versioning`, requires MFA; absent until it was first set. */
+    mfaDelete: optional(bool()),
+    objectLock: bool(),
+    /** The storage class of writes that name none; absent means STANDARD. */
+    defaultClass: optional(text()),
+    /** The placement of new objects: cluster id to weight. Absent: by the weights of the clusters. */
+    placement: optional(json<Readonly<Record<string, number>>>()),
+    /** When all of these clusters are draining: `weighted` uses the weights of the clusters, `strict` refuses the write. */
+    placementMode: optional(text<'weighted' | 'strict' | ''>()),
+    /** The number of shards. */
+    shards: int(),
+    /** Twice `shards` while the shards split. A row that moves is then in its old or its new shard. */
+    splittingTo: optional(int()),
+    /** The configurations that are set, by family; each is an immutable document, so an id always refers to the same text. */
+    documents: json<Readonly<Record<string, string>>>(),
+    /** Store time at which a DeleteBucket closed the bucket; 0 while it is open. */
+    closedAt: int(),
+    /**
+     * The number of slots of the bucket's age index. Absent: its versions are not indexed, because it never had a lifecycle configuration.
+     */
+    ageSlots: optional(int()),
+    quota: optional(json<BucketQuota>()),
+    /** The epoch of the quota of the owner's account, to whose counters each commit adds too. Absent: the account has no quota. */
+    accountQuota: optional(text()),
+    /** The same of the IAM user who created the bucket. */
+    userQuota: optional(text()),
+    /** The unique id of the IAM user who created the bucket; absent where none did, and once the bucket has another owner. */
+    creatorId: optional(text()),
+    /** Requests about the bucket are signed with this key in place of the secrets of access keys. */
+    signingKey: optional(json<SigningKey>()),
   },
 });
+export interface BucketRow extends RowOf<typeof buckets> {}
 
 /** One part of a completed multipart object; `extent` holds its bytes. */
 export interface ManifestPart {
@@ -164,107 +139,72 @@ export const historySpace = 1;
 export const headSlot = '~';
 
 /** One object version. The head of a key is its latest version: one read answers a GET. */
-export interface ObjectRow {
-  readonly bucketId: string;
-  readonly space: number;
-  readonly key: string;
-  /** `headSlot` for a head, else the version id. */
-  readonly slot: string;
-  /** Ordered by time; the id that the client sees, unless `isNull`. */
-  readonly version: string;
-  readonly isNull: boolean;
-  readonly marker: boolean;
-  /** In a head: the version id of the null version, if that is in the history. */
-  readonly nullVersion?: string;
-  readonly modified: number;
-  readonly size: number;
-  /** Hex, without quotes; `<md5>-<n>` for n parts. */
-  readonly etag: string;
-  /** Of a replica: the ETag is the source's, and could not be computed from the content. */
-  readonly etagUnverified?: boolean;
-  readonly storageClass: string;
-  readonly manifest: Manifest;
-  readonly headers: ObjectHeaders;
-  readonly checksum?: Checksum;
-  /** The account that owns the version. */
-  readonly owner: string;
-  /** Absent: the owner alone has full control. */
-  readonly acl?: readonly Grant[];
-  readonly lock?: Lock;
-  readonly restore?: Restore;
-  /** Absent: the content is stored unencrypted. */
-  readonly encryption?: Encryption;
-  /** The multipart session that created it. */
-  readonly uploadId?: string;
-  readonly requestId: string;
-  /** The replication status; REPLICA was created by replication. */
-  readonly replication?: 'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA';
-  /** In the history: when a newer version replaced it as the head. Absent in rows that were written before November 2026. */
-  readonly noncurrentSince?: number;
-  /**
-   * Set when the write depended on the present content of the key (a condition, or a copy of the key onto itself), or when that is
-   * unknown. No concurrent write can be ordered directly before it. Absent: an unconditional write.
-   */
-  readonly conditional?: boolean;
-  /** Orders the changes of tags, ACL and lock across sites; absent when there was none (`domain/objects/stamp.ts`). */
-  readonly stamp?: string;
-  /** Of a replica: the sites that are known to have the version, its origin first. */
-  readonly trace?: readonly string[];
-  /** Of a replica: it is queued for the next site, which does not have it yet. */
-  readonly unsent?: boolean;
-}
-export const objects = table<ObjectRow>()({
+export const objects = table({
   name: 'objects',
   kind: 'conditional',
   partition: ['bucketId'],
   sort: ['space', 'key', '-slot'],
   spreadBy: 'key',
   columns: {
-    bucketId: 'text',
-    space: 'int',
-    key: 'text',
-    slot: 'text',
+    bucketId: text(),
+    space: int(),
+    key: text(),
+    /** `headSlot` for a head, else the version id. */
+    slot: text(),
     // The columns of listings come first, so that a listing need not skip the others.
-    version: 'text',
-    isNull: 'bool',
-    marker: 'bool',
-    modified: 'int',
-    size: 'int',
-    etag: 'text',
-    storageClass: 'text',
-    owner: 'text',
-    checksum: 'json',
-    restore: 'json',
-    nullVersion: 'text',
-    manifest: 'json',
-    headers: 'json',
-    acl: 'json',
-    lock: 'json',
-    encryption: 'json',
-    uploadId: 'text',
-    requestId: 'text',
-    replication: 'text',
-    conditional: 'bool',
-    noncurrentSince: 'int',
-    stamp: 'text',
-    trace: 'json',
-    unsent: 'bool',
-    etagUnverified: 'bool',
+    /** Ordered by time; the id that the client sees, unless `isNull`. */
+    version: text(),
+    isNull: bool(),
+    marker: bool(),
+    modified: int(),
+    size: int(),
+    /** Hex, without quotes; `<md5>-<n>` for n parts. */
+    etag: text(),
+    storageClass: text(),
+    /** The account that owns the version. */
+    owner: text(),
+    checksum: optional(json<Checksum>()),
+    restore: optional(json<Restore>()),
+    /** In a head: the version id of the null version, if that is in the history. */
+    nullVersion: optional(text()),
+    manifest: json<Manifest>(),
+    headers: json<ObjectHeaders>(),
+    /** Absent: the owner alone has full control. */
+    acl: optional(json<readonly Grant[]>()),
+    lock: optional(json<Lock>()),
+    /** Absent: the content is stored unencrypted. */
+    encryption: optional(json<Encryption>()),
+    /** The multipart session that created it. */
+    uploadId: optional(text()),
+    requestId: text(),
+    /** The replication status; REPLICA was created by replication. */
+    replication: optional(text<'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA'>()),
+    /**
+     * Set when the write depended on the present content of the key (a condition, or a copy of the key onto itself), or when that is
+     * unknown. No concurrent write can be ordered directly before it. Absent: an unconditional write.
+     */
+    conditional: optional(bool()),
+    /** In the history: when a newer version replaced it as the head. Absent in rows that were written before November 2026. */
+    noncurrentSince: optional(int()),
+    /** Orders the changes of tags, ACL and lock across sites; absent when there was none (`domain/objects/stamp.ts`). */
+    stamp: optional(text()),
+    /** Of a replica: the sites that are known to have the version, its origin first. */
+    trace: optional(json<readonly string[]>()),
+    /** Of a replica: it is queued for the next site, which does not have it yet. */
+    unsent: optional(bool()),
+    /** Of a replica: the ETag is the source's, and could not be computed from the content. */
+    etagUnverified: optional(bool()),
   },
 });
+export interface ObjectRow extends RowOf<typeof objects> {}
 
 /** Immutable segments of large manifests, written before the head that names them. */
-interface ManifestRow {
-  readonly id: string;
-  readonly segment: number;
-  readonly parts: readonly ManifestPart[];
-}
-export const manifests = table<ManifestRow>()({
+export const manifests = table({
   name: 'manifests',
   kind: 'plain',
   partition: ['id'],
   sort: ['segment'],
-  columns: { id: 'text', segment: 'int', parts: 'json' },
+  columns: { id: text(), segment: int(), parts: json<readonly ManifestPart[]>() },
 });
 export const manifestSegmentParts = 64;
 
@@ -324,52 +264,43 @@ export interface CountedPart {
   readonly bytes: number;
   readonly holders?: readonly string[];
 }
-export interface UploadRow {
-  readonly uploadId: string;
-  /** 0 is the session, 1…10000 are parts. */
-  readonly part: number;
-  readonly session?: UploadSession;
-  readonly stored?: UploadPart;
-  readonly requestId: string;
-}
-export const uploads = table<UploadRow>()({
+
+export const uploads = table({
   name: 'uploads',
   kind: 'conditional',
   partition: ['uploadId'],
   sort: ['part'],
-  columns: { uploadId: 'text', part: 'int', session: 'json', stored: 'json', requestId: 'text' },
+  columns: {
+    uploadId: text(),
+    /** 0 is the session, 1…10000 are parts. */
+    part: int(),
+    session: optional(json<UploadSession>()),
+    stored: optional(json<UploadPart>()),
+    requestId: text(),
+  },
 });
+export interface UploadRow extends RowOf<typeof uploads> {}
 
 /** The open sessions of a bucket, for ListMultipartUploads. */
-export interface UploadIndexRow {
-  readonly bucketId: string;
-  readonly key: string;
-  readonly uploadId: string;
-  readonly initiated: number;
-  readonly storageClass: string;
-  readonly owner: string;
-  readonly initiator: string;
-  readonly checksumAlgorithm?: string;
-  readonly checksumType?: string;
-}
-export const uploadIndex = table<UploadIndexRow>()({
+export const uploadIndex = table({
   name: 'upload_index',
   kind: 'plain',
   partition: ['bucketId'],
   sort: ['key', 'uploadId'],
   spreadBy: 'key',
   columns: {
-    bucketId: 'text',
-    key: 'text',
-    uploadId: 'text',
-    initiated: 'int',
-    storageClass: 'text',
-    owner: 'text',
-    initiator: 'text',
-    checksumAlgorithm: 'text',
-    checksumType: 'text',
+    bucketId: text(),
+    key: text(),
+    uploadId: text(),
+    initiated: int(),
+    storageClass: text(),
+    owner: text(),
+    initiator: text(),
+    checksumAlgorithm: optional(text()),
+    checksumType: optional(text()),
   },
 });
+export interface UploadIndexRow extends RowOf<typeof uploadIndex> {}
 
 export const tables = {
   buckets,

@@ -5,8 +5,28 @@
  * contract suite (`test/contract/metadata-store.ts`), and each backend passes that suite.
  */
 
-/** The type of a column. `json` is any JSON value, `blob` bytes, `int` a safe integer. */
+/** How a column is stored: `json` is any JSON value, `blob` bytes, `int` a safe integer. */
 export type ColumnType = 'text' | 'int' | 'bool' | 'json' | 'blob';
+
+/** A column: how it is stored, and the type of its values, which the type of the table's rows follows from. */
+export interface Column<T = unknown, Optional extends boolean = boolean> {
+  readonly type: ColumnType;
+  /** A row may be without it. */
+  readonly isOptional: Optional;
+  /** Never set: it carries the type of the values. */
+  readonly value?: T;
+}
+type Columns = Readonly<Record<string, Column>>;
+
+const column = <T>(type: ColumnType): Column<T, false> => ({ type, isOptional: false });
+
+/** `text<'a' | 'b'>()` where the table holds some texts only. No store checks that. */
+export const text = <T extends string = string>(): Column<T, false> => column('text');
+export const int = (): Column<number, false> => column('int');
+export const bool = (): Column<boolean, false> => column('bool');
+export const blob = (): Column<Uint8Array, false> => column('blob');
+export const json = <T>(): Column<T, false> => column('json');
+export const optional = <T>({ type }: Column<T, false>): Column<T, true> => ({ type, isOptional: true });
 
 /**
  * - `conditional`: every write states the expected revision, or that the row is absent.
@@ -26,7 +46,8 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   readonly sort: readonly (Sort | `-${Sort}`)[];
   /** The sort column whose hash spreads a partition over shards, where the backend needs shards. */
   readonly spreadBy?: Sort;
-  readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
+  /** In the order of the stored values: new ones come last. */
+  readonly columns: { readonly [C in keyof Row]-?: Column };
   /** Of a counter table: the `int` columns that keep the largest amount that was added, and not the sum. */
   readonly maxima?: readonly (keyof Row & string)[];
   /**
@@ -48,13 +69,23 @@ export type PartOf<T, C extends ColumnOf<T>> = Pick<
   (C | keyof PartitionOf<T> | keyof SortOf<T>) & keyof RowOf<T>
 >;
 
-/** Declares a table: `table<Row>()({ name, kind, partition, sort, columns })`. */
-export const table =
-  <Row extends object>() =>
-  <const P extends keyof Row & string, const S extends keyof Row & string>(
-    declared: Table<Row, P, S>,
-  ): Table<Row, P, S> =>
-    declared;
+type ValueOf<C> = C extends Column<infer T> ? T : never;
+type RequiredColumns<C extends Columns> = {
+  [K in keyof C as C[K]['isOptional'] extends true ? never : K]: ValueOf<C[K]>;
+};
+type OptionalColumns<C extends Columns> = {
+  [K in keyof C as C[K]['isOptional'] extends true ? K : never]?: ValueOf<C[K]>;
+};
+/** `infer` makes editors show the columns, and not this expression. */
+type RowOfColumns<C extends Columns> = RequiredColumns<C> & OptionalColumns<C> extends infer Row
+  ? { readonly [K in keyof Row]: Row[K] }
+  : never;
+
+/** Declares a table. The type of its rows follows from the columns: `interface BucketRow extends RowOf<typeof buckets> {}`. */
+export const table = <C extends Columns, const P extends keyof C & string, const S extends keyof C & string>(
+  declared: Omit<Table<C, P, S>, 'columns'> & { readonly columns: C },
+  // The cast: the names of a row are those of the columns.
+): Table<RowOfColumns<C>, P, S> => declared as unknown as Table<RowOfColumns<C>, P, S>;
 
 /** Changes with every write of a row, additions to a counter included; equal revisions mean an untouched row. Opaque. */
 export type Revision = string & { readonly brand: 'Revision' };

@@ -7,9 +7,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DiskSpace } from '../../src/backends/disk-space.ts';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { StorageFull } from '../../src/ports/chunk-store.ts';
-import { table } from '../../src/ports/metadata-store.ts';
+import { blob, optional, table, text } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { all, type Head, head, heads, headsOf, ranksOf } from './metadata-store/tables.ts';
+import { all, head, headColumns, heads, headsOf, ranksOf } from './metadata-store/tables.ts';
 import { changeByTurns } from './metadata-store/two-releases.ts';
 
 const ttl = 60_000;
@@ -225,18 +225,15 @@ describe('an embedded store', () => {
   it('reads rows of an earlier release that had fewer columns, and refuses moved ones', async () => {
     const store = openStore();
     await store.commit(headsOf('b'), [{ put: head('b', 'k', { size: 3 }), expect: 'absent' }]);
-    const { manifest: _, ...columns } = heads.columns;
+    const { manifest: _, ...columns } = headColumns;
     const at = <T extends object>(declared: T) => ({ ...headsOf('b'), table: { ...heads, ...declared } });
     await store.close();
 
     const later = openStore();
-    const grown = table<Head & { added?: string }>()({
-      ...heads,
-      columns: { ...heads.columns, added: 'text' },
-    });
+    const grown = table({ ...heads, columns: { ...headColumns, added: optional(text()) } });
     const row = (await later.get({ table: grown, in: { bucket: 'b' } }, { key: 'k', slot: '~' }))?.row;
     expect(row).toEqual(head('b', 'k', { size: 3 }));
-    const moved = at({ columns: { ...columns, between: 'text', manifest: 'blob' } });
+    const moved = at({ columns: { ...columns, between: text(), manifest: blob() } });
     await expect(later.get(moved as never, { key: 'k', slot: '~' } as never)).rejects.toThrow(
       'keeps heads as',
     );

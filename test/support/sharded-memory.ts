@@ -18,19 +18,21 @@ import {
 import { Mover, placed } from '../../src/backends/metadata/wide-column/mover.ts';
 import { shardOf } from '../../src/base/shard.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import type {
-  AnyTable,
-  At,
-  Change,
-  CommitOptions,
-  Cursor,
-  MetadataStore,
-  Outcome,
-  Range,
-  Revision,
-  RowOf,
-  SortOf,
-  Stored,
+import {
+  type AnyTable,
+  type At,
+  type Change,
+  type CommitOptions,
+  type Cursor,
+  int,
+  json,
+  type MetadataStore,
+  type Outcome,
+  type Range,
+  type Revision,
+  type RowOf,
+  type SortOf,
+  type Stored,
 } from '../../src/ports/metadata-store.ts';
 import { faulty } from './faulty.ts';
 
@@ -49,7 +51,7 @@ function shardedTable(table: AnyTable): AnyTable {
     ...rest,
     partition: [...table.partition, 'rowShard'],
     sort: ['rowMark', ...table.sort],
-    columns: { ...table.columns, rowShard: 'int', rowMark: 'int', rowNote: 'json' },
+    columns: { ...table.columns, rowShard: int(), rowMark: int(), rowNote: json<unknown>() },
   };
   derived.set(table, made);
   return made;
@@ -195,7 +197,7 @@ function noteKey(table: AnyTable, name: NoteName): Columns {
   const values: Record<string, unknown> = { rowMark: noteMark };
   for (const declared of table.sort as readonly string[]) {
     const column = declared.replace(/^-/, '');
-    const type = table.columns[column];
+    const type = table.columns[column]?.type;
     values[column] = type === 'int' ? 0 : type === 'bool' ? false : name;
   }
   return values;

@@ -6,28 +6,25 @@ import { expect } from 'vitest';
 import { shardOf } from '../../src/base/shard.ts';
 import {
   type At,
+  int,
   type MetadataStore,
+  type RowOf,
   type Stored,
   StoreUnavailable,
   table,
+  text,
 } from '../../src/ports/metadata-store.ts';
 
-export interface Kept {
-  readonly bucket: string;
-  readonly space: number;
-  readonly key: string;
-  readonly slot: string;
-  readonly text: string;
-}
 /** Sorted like objects: the head of each key in one space, its history in the other. */
-export const kept = table<Kept>()({
+export const kept = table({
   name: 'kept',
   kind: 'conditional',
   partition: ['bucket'],
   sort: ['space', 'key', '-slot'],
   spreadBy: 'key',
-  columns: { bucket: 'text', space: 'int', key: 'text', slot: 'text', text: 'text' },
+  columns: { bucket: text(), space: int(), key: text(), slot: text(), text: text() },
 });
+export interface Kept extends RowOf<typeof kept> {}
 
 export interface Layout {
   readonly ways: number;

@@ -6,6 +6,16 @@ import { errorCodes } from '../../src/base/errors.ts';
 import { optionalPackages } from '../../src/base/optional-packages.ts';
 import { eventPatterns } from '../../src/domain/configurations/notification.ts';
 import { tables } from '../../src/metadata/tables.ts';
+import {
+  type AnyTable,
+  type At,
+  int,
+  json,
+  optional,
+  type RowOf,
+  table,
+  text,
+} from '../../src/ports/metadata-store.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
 import {
   describeOperation,
@@ -50,7 +60,38 @@ test('key columns exist and table names are unique', () => {
   for (const table of all) {
     const keys = [...table.partition, ...table.sort.map((column) => column.replace(/^-/, ''))];
     expect(Object.keys(table.columns)).toEqual(expect.arrayContaining(keys));
+    const optionalKeys = keys.filter((key) => (table.columns as AnyTable['columns'])[key]?.isOptional);
+    expect(optionalKeys, table.name).toEqual([]);
   }
+});
+
+test('the type of a row follows from the columns of its table', () => {
+  const made = table({
+    name: 'made',
+    kind: 'plain',
+    partition: ['shelf'],
+    sort: ['-place'],
+    columns: { shelf: text<'a' | 'b'>(), place: int(), note: optional(json<{ readonly by: string }>()) },
+  });
+  type Row = RowOf<typeof made>;
+  const rows: readonly Row[] = [
+    { shelf: 'a', place: 1 },
+    { shelf: 'b', place: 2, note: { by: 'c' } },
+    // @ts-expect-error another text
+    { shelf: 'c', place: 1 },
+    // @ts-expect-error a column is missing
+    { shelf: 'a' },
+    // @ts-expect-error no such column
+    { shelf: 'a', place: 1, color: 'red' },
+    // @ts-expect-error an optional column is absent, not undefined
+    { shelf: 'a', place: 1, note: undefined },
+  ];
+  const at: At<typeof made> = { table: made, in: { shelf: 'a' } };
+  // @ts-expect-error the partition has another column
+  const elsewhere: At<typeof made> = { table: made, in: { place: 1 } };
+  // @ts-expect-error a table sorts by its columns
+  table({ name: 'made', kind: 'plain', partition: [], sort: ['color'], columns: { shelf: text() } });
+  expect([rows.length, at.table, elsewhere.table]).toEqual([6, made, made]);
 });
 
 test('every table that is declared is among those that backends make', async () => {

@@ -103,7 +103,7 @@ function derive(table: AnyTable): TableOrder {
 function keyColumn(table: AnyTable, declared: string): KeyColumn {
   const descending = declared.startsWith('-');
   const name = descending ? declared.slice(1) : declared;
-  const type: ColumnType | undefined = table.columns[name];
+  const type = table.columns[name]?.type;
   if (type !== 'text' && type !== 'int' && type !== 'bool') {
     throw new Error(`${table.name}.${name} cannot be part of a key: it is ${type ?? 'not declared'}`);
   }

@@ -236,7 +236,7 @@ function frozenRow(table: AnyTable, row: Columns): Columns {
   // Copied whole and then processed, because building it column by column costs three times as much.
   const retained: Record<string, unknown> = { ...row };
   for (const column in retained) {
-    const type: ColumnType | undefined = table.columns[column];
+    const type = table.columns[column]?.type;
     if (type === undefined) throw new Error(`${table.name} declares no column ${column}`);
     const value = retained[column];
     if (value === undefined) delete retained[column];
@@ -253,7 +253,7 @@ function frozenRow(table: AnyTable, row: Columns): Columns {
 function zeroRow(table: AnyTable, key: Columns): Columns {
   const keyColumns: readonly string[] = [...table.partition, ...table.sort];
   const zero: Record<string, unknown> = {};
-  for (const [column, type] of Object.entries(table.columns)) {
+  for (const [column, { type }] of Object.entries(table.columns)) {
     if (type === 'int' && !keyColumns.includes(column) && !keyColumns.includes(`-${column}`))
       zero[column] = 0;
   }

@@ -274,9 +274,9 @@ export class RowCodec {
     this.order = buildOrder(table);
     this.#keyBytesMax = keyBytesMax;
     const keyColumns = [...this.order.partitionColumns, ...this.order.sortColumns];
-    this.#columns = Object.entries(table.columns as Record<string, ColumnType>)
+    this.#columns = Object.entries(table.columns)
       .filter(([name]) => !keyColumns.includes(name))
-      .map(([name, type], i) => ({
+      .map(([name, { type }], i) => ({
         name,
         type,
         place: leading + i,

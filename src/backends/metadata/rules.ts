@@ -73,7 +73,7 @@ function assertSideChange(change: SideChange): number {
   if ('add' in change) {
     assertTable(table, table.kind === 'counter', 'is not a counter table: nothing can be added');
     for (const [column, amount] of Object.entries(change.by)) {
-      if (table.columns[column] !== 'int') throw new Error(`${table.name}.${column} is not an int`);
+      if (table.columns[column]?.type !== 'int') throw new Error(`${table.name}.${column} is not an int`);
       if (!Number.isSafeInteger(amount)) throw new Error(`${table.name}.${column} cannot grow by ${amount}`);
     }
     return 0;

@@ -11,7 +11,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { ObjectEvent, OnEvent } from '../../ports/application.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Delivery, EventRecord, EventSink, EventSinks, SinkMessage } from '../../ports/event-sink.ts';
-import { type MetadataStore, type SideChange, table } from '../../ports/metadata-store.ts';
+import { json, type MetadataStore, type SideChange, table, text } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { drawVersion, formatVersionId, orderOf } from '../common/ids.ts';
 import type { KeyMove } from '../common/recorder.ts';
@@ -321,12 +321,12 @@ const textOf = (cause: unknown): string => (cause instanceof Error ? cause.messa
 
 export const applicationEvents = 'application_events';
 /** Rows of this table are never stored: `callAfterCommits` takes them out of the commit. */
-const unstored = table<{ readonly id: string; readonly record: object }>()({
+const unstored = table({
   name: applicationEvents,
   kind: 'plain',
   partition: [],
   sort: ['id'],
-  columns: { id: 'text', record: 'json' },
+  columns: { id: text(), record: json<object>() },
 });
 
 /** Part of a commit: the handler is called once the commit has applied. */

@@ -1,44 +1,32 @@
 /** The records beside a bucket's row: the texts of its configurations, and the indexes of buckets. */
-import { table } from '../../ports/metadata-store.ts';
+import { int, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
 /** A segment of a document's text. Documents are written before the bucket row that names them, and never changed. */
-export interface DocumentRow {
-  readonly id: string;
-  readonly segment: number;
-  readonly text: string;
-}
-export const documents = table<DocumentRow>()({
+export const documents = table({
   name: 'documents',
   kind: 'plain',
   partition: ['id'],
   sort: ['segment'],
-  columns: { id: 'text', segment: 'int', text: 'text' },
+  columns: { id: text(), segment: int(), text: text() },
 });
+export interface DocumentRow extends RowOf<typeof documents> {}
 
 /** The buckets of an account, for ListBuckets. */
-export interface OwnedBucketRow {
-  readonly owner: string;
-  readonly name: string;
-  readonly created: number;
-  readonly region: string;
-}
-export const bucketsByOwner = table<OwnedBucketRow>()({
+export const bucketsByOwner = table({
   name: 'buckets_by_owner',
   kind: 'plain',
   partition: ['owner'],
   sort: ['name'],
-  columns: { owner: 'text', name: 'text', created: 'int', region: 'text' },
+  columns: { owner: text(), name: text(), created: int(), region: text() },
 });
+export interface OwnedBucketRow extends RowOf<typeof bucketsByOwner> {}
 
 /** Every bucket, for the background. */
-export interface AnyBucketRow {
-  readonly slot: number;
-  readonly name: string;
-}
-export const bucketsAll = table<AnyBucketRow>()({
+export const bucketsAll = table({
   name: 'buckets_all',
   kind: 'plain',
   partition: ['slot'],
   sort: ['name'],
-  columns: { slot: 'int', name: 'text' },
+  columns: { slot: int(), name: text() },
 });
+export interface AnyBucketRow extends RowOf<typeof bucketsAll> {}

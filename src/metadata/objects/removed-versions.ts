@@ -2,22 +2,30 @@
  * Tombstones: versions that were removed permanently while other sites may have them, so that a site which still has one does not bring it
  * back (docs/adr/0020-replicated-versions-keep-their-ids.md). They expire.
  */
-import { type At, type MetadataStore, type SideChange, table } from '../../ports/metadata-store.ts';
+import {
+  type At,
+  int,
+  type MetadataStore,
+  type RowOf,
+  type SideChange,
+  table,
+  text,
+} from '../../ports/metadata-store.ts';
 
-export interface RemovedVersionRow {
-  readonly bucketId: string;
-  readonly key: string;
-  readonly version: string;
-  /** Store time (ms). */
-  readonly removedAt: number;
-}
-export const removedVersions = table<RemovedVersionRow>()({
+export const removedVersions = table({
   name: 'removed_versions',
   kind: 'plain',
   partition: ['bucketId', 'key'],
   sort: ['version'],
-  columns: { bucketId: 'text', key: 'text', version: 'text', removedAt: 'int' },
+  columns: {
+    bucketId: text(),
+    key: text(),
+    version: text(),
+    /** Store time (ms). */
+    removedAt: int(),
+  },
 });
+export interface RemovedVersionRow extends RowOf<typeof removedVersions> {}
 
 type RemovedVersion = Pick<RemovedVersionRow, 'bucketId' | 'key' | 'version'>;
 

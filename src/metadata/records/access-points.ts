@@ -1,5 +1,5 @@
 /** The records of access points: named entrances to a bucket, each with a policy of its own. */
-import { table } from '../../ports/metadata-store.ts';
+import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
 export interface AccessPointBlock {
   readonly BlockPublicAcls: boolean;
@@ -8,61 +8,38 @@ export interface AccessPointBlock {
   readonly RestrictPublicBuckets: boolean;
 }
 
-export interface AccessPointRow {
-  readonly account: string;
-  readonly name: string;
-  readonly bucket: string;
-  /** Names one bucket: a bucket that is created later under the same name has another id. */
-  readonly bucketId: string;
-  readonly bucketOwner: string;
-  /** `<name>-<34 characters>-s3alias`, which clients may use in place of a bucket's name. */
-  readonly alias: string;
-  readonly created: number;
-  readonly region: string;
-  readonly block: AccessPointBlock;
-  /** The text of the policy as the client sent it. The id never refers to another text. */
-  readonly policy?: { readonly id: string; readonly text: string };
-}
-export const accessPoints = table<AccessPointRow>()({
+export const accessPoints = table({
   name: 'access_points',
   kind: 'conditional',
   partition: ['account'],
   sort: ['name'],
   columns: {
-    account: 'text',
-    name: 'text',
-    bucket: 'text',
-    bucketId: 'text',
-    bucketOwner: 'text',
-    alias: 'text',
-    created: 'int',
-    region: 'text',
-    block: 'json',
-    policy: 'json',
+    account: text(),
+    name: text(),
+    bucket: text(),
+    /** Names one bucket: a bucket that is created later under the same name has another id. */
+    bucketId: text(),
+    bucketOwner: text(),
+    /** `<name>-<34 characters>-s3alias`, which clients may use in place of a bucket's name. */
+    alias: text(),
+    created: int(),
+    region: text(),
+    block: json<AccessPointBlock>(),
+    /** The text of the policy as the client sent it. The id never refers to another text. */
+    policy: optional(json<{ readonly id: string; readonly text: string }>()),
   },
 });
+export interface AccessPointRow extends RowOf<typeof accessPoints> {}
 
 /**
  * The names of an access point in hosts and paths: its alias, and `<name>-<account>`, which SDKs derive from its ARN. Two access points
  * could have the latter in common: the first claim wins.
  */
-export interface AccessPointAliasRow {
-  readonly alias: string;
-  readonly account: string;
-  readonly name: string;
-}
-export const accessPointAliases = table<AccessPointAliasRow>()({
+export const accessPointAliases = table({
   name: 'access_point_aliases',
   kind: 'conditional',
   partition: ['alias'],
   sort: [],
-  columns: { alias: 'text', account: 'text', name: 'text' },
+  columns: { alias: text(), account: text(), name: text() },
 });
-
-/**
- * - `current`: a live head, by the day on which it was written.
- * - `marker`: a delete marker at the head, by the day on which it was written.
- * - `noncurrent`: a version in the history, by the day on which a newer version replaced it.
- * - `restored`: a version with a restored copy, by the day on which the copy expires.
- * - `upload`: an open multipart upload, by the day on which it was initiated.
- */
+export interface AccessPointAliasRow extends RowOf<typeof accessPointAliases> {}

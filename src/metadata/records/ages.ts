@@ -1,48 +1,51 @@
 /** The age index: which versions and uploads of a bucket are old enough for its lifecycle rules (docs/adr/0019-age-index.md). */
-import { table } from '../../ports/metadata-store.ts';
+import { int, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
+/**
+ * - `current`: a live head, by the day on which it was written.
+ * - `marker`: a delete marker at the head, by the day on which it was written.
+ * - `noncurrent`: a version in the history, by the day on which a newer version replaced it.
+ * - `restored`: a version with a restored copy, by the day on which the copy expires.
+ * - `upload`: an open multipart upload, by the day on which it was initiated.
+ */
 export type AgeKind = 'current' | 'marker' | 'noncurrent' | 'restored' | 'upload';
 
 /** An entry of the age index. It can be stale: readers read the version itself before they act. */
-
-export interface AgeRow {
-  readonly bucketId: string;
-  readonly kind: AgeKind;
-  /** Days since the epoch (UTC). */
-  readonly day: number;
-  readonly slot: number;
-  readonly key: string;
-  /** The version id, or the upload id. */
-  readonly version: string;
-}
-
-export const ages = table<AgeRow>()({
+export const ages = table({
   name: 'ages',
   kind: 'plain',
   partition: ['bucketId', 'kind', 'day', 'slot'],
   sort: ['key', 'version'],
-  columns: { bucketId: 'text', kind: 'text', day: 'int', slot: 'int', key: 'text', version: 'text' },
+  columns: {
+    bucketId: text(),
+    kind: text<AgeKind>(),
+    /** Days since the epoch (UTC). */
+    day: int(),
+    slot: int(),
+    key: text(),
+    /** The version id, or the upload id. */
+    version: text(),
+  },
 });
+export interface AgeRow extends RowOf<typeof ages> {}
 
 /**
  * Slot 0: a bucket with a lifecycle configuration, written in the commit that sets the configuration. Slot 1: one that got a version which
  * is older than its commit.
  */
-
-export interface LifecycleBucketRow {
-  readonly slot: number;
-  readonly bucketId: string;
-  readonly bucket: string;
-  /** Changes with every event after which the worker must begin a new pass. */
-  readonly token: string;
-}
-
-export const lifecycleBuckets = table<LifecycleBucketRow>()({
+export const lifecycleBuckets = table({
   name: 'lifecycle_buckets',
   kind: 'plain',
   partition: ['slot'],
   sort: ['bucketId'],
-  columns: { slot: 'int', bucketId: 'text', bucket: 'text', token: 'text' },
+  columns: {
+    slot: int(),
+    bucketId: text(),
+    bucket: text(),
+    /** Changes with every event after which the worker must begin a new pass. */
+    token: text(),
+  },
 });
+export interface LifecycleBucketRow extends RowOf<typeof lifecycleBuckets> {}
 
 export const ageTables = { ages, lifecycleBuckets } as const;

@@ -1,5 +1,5 @@
 /** The records of requests that are kept after their effect. */
-import { table } from '../../ports/metadata-store.ts';
+import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
 /** A field of a configuration that a request changed. */
 export interface AuditChange {
@@ -9,39 +9,6 @@ export interface AuditChange {
   readonly old?: unknown;
   /** JSON; absent where nothing is set any more. */
   readonly new?: unknown;
-}
-
-/** One row per request: the caller, the action, the source address and the result. */
-export interface AuditRow {
-  /** Hours since the epoch. */
-  readonly hour: number;
-  readonly slot: number;
-  /** When the request arrived (ms since the epoch); when it ended, if its hour had passed by then (`timeOfRow`). */
-  readonly time: number;
-  /** The request id; of a page of keys `<request id>/<page>`. */
-  readonly id: string;
-  /** The operation's name; `admin:<OperationName>` for operators' writes. */
-  readonly action: string;
-  /** `bucket:<name>`, or the ARN of an IAM entity; '' when the action is about neither. */
-  readonly resource: string;
-  readonly key?: string;
-  readonly status: number;
-  /** The error code of a request that was refused or failed. */
-  readonly error?: string;
-  /** The caller's ARN, access key id and account; absent for callers that are not authenticated. */
-  readonly principal?: string;
-  readonly accessKey?: string;
-  readonly account?: string;
-  /** The client's address. */
-  readonly source: string;
-  /** How many refusals this row counts; absent for a single request. */
-  readonly count?: number;
-  /** The keys of a request about many, such as DeleteObjects: as many as fit into a row (`gateway/recording.ts`). */
-  readonly keys?: readonly AuditedKey[];
-  /** What an operation of the operator API changed, of the fields that its row in the table of operations records. */
-  readonly changes?: readonly AuditChange[];
-  /** Set where the caller had temporary credentials. */
-  readonly session?: AuditedSession;
 }
 
 /** What limited the temporary credentials of a request, so that its decision can be explained later. */
@@ -67,29 +34,44 @@ export interface AuditedKey {
   readonly status?: number;
   readonly error?: string;
 }
-export const audit = table<AuditRow>()({
+
+/** One row per request: the caller, the action, the source address and the result. */
+export const audit = table({
   name: 'audit',
   kind: 'plain',
   partition: ['hour', 'slot'],
   sort: ['time', 'id'],
   log: { linesInMemory: 16_384 },
   columns: {
-    hour: 'int',
-    slot: 'int',
-    time: 'int',
-    id: 'text',
-    action: 'text',
-    resource: 'text',
-    key: 'text',
-    status: 'int',
-    error: 'text',
-    principal: 'text',
-    accessKey: 'text',
-    account: 'text',
-    source: 'text',
-    count: 'int',
-    keys: 'json',
-    changes: 'json',
-    session: 'json',
+    /** Hours since the epoch. */
+    hour: int(),
+    slot: int(),
+    /** When the request arrived (ms since the epoch); when it ended, if its hour had passed by then (`timeOfRow`). */
+    time: int(),
+    /** The request id; of a page of keys `<request id>/<page>`. */
+    id: text(),
+    /** The operation's name; `admin:<OperationName>` for operators' writes. */
+    action: text(),
+    /** `bucket:<name>`, or the ARN of an IAM entity; '' when the action is about neither. */
+    resource: text(),
+    key: optional(text()),
+    status: int(),
+    /** The error code of a request that was refused or failed. */
+    error: optional(text()),
+    /** The caller's ARN, access key id and account; absent for callers that are not authenticated. */
+    principal: optional(text()),
+    accessKey: optional(text()),
+    account: optional(text()),
+    /** The client's address. */
+    source: text(),
+    /** How many refusals this row counts; absent for a single request. */
+    count: optional(int()),
+    /** The keys of a request about many, such as DeleteObjects: as many as fit into a row (`gateway/recording.ts`). */
+    keys: optional(json<readonly AuditedKey[]>()),
+    /** What an operation of the operator API changed, of the fields that its row in the table of operations records. */
+    changes: optional(json<readonly AuditChange[]>()),
+    /** Set where the caller had temporary credentials. */
+    session: optional(json<AuditedSession>()),
   },
 });
+export interface AuditRow extends RowOf<typeof audit> {}

@@ -1,27 +1,26 @@
 /** The records of clusters, of rebalancing and of imports. */
-import { table } from '../../ports/metadata-store.ts';
+import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 import type { ClusterState } from '../../ports/object-bytes.ts';
 
 // The record of a data cluster.
-
-export interface ClusterRow {
-  /** Always 0: there are few clusters, and one scan reads them all. */
-  readonly slot: number;
-  readonly id: string;
-  readonly state: ClusterState;
-  readonly weight: number;
-  /** Store time (ms) of its last change of state. */
-  readonly since: number;
-  /** For an evacuating cluster: the store time at which it was found empty. */
-  readonly emptiedAt?: number;
-}
-export const clusterState = table<ClusterRow>()({
+export const clusterState = table({
   name: 'cluster_state',
   kind: 'conditional',
   partition: ['slot'],
   sort: ['id'],
-  columns: { slot: 'int', id: 'text', state: 'text', weight: 'int', since: 'int', emptiedAt: 'int' },
+  columns: {
+    /** Always 0: there are few clusters, and one scan reads them all. */
+    slot: int(),
+    id: text(),
+    state: text<ClusterState>(),
+    weight: int(),
+    /** Store time (ms) of its last change of state. */
+    since: int(),
+    /** For an evacuating cluster: the store time at which it was found empty. */
+    emptiedAt: optional(int()),
+  },
 });
+export interface ClusterRow extends RowOf<typeof clusterState> {}
 
 // The progress of the `rebalance` worker in a slot of the buckets, and its findings.
 
@@ -59,39 +58,39 @@ export interface EndedPass extends RebalancePass {
   readonly endedAt: number;
 }
 
-export interface RebalanceRow {
-  /** Always 0: one scan reads all slots. */
-  readonly group: number;
-  readonly slot: number;
-  /** The generation of the slot's lease at its last holder, which fences earlier holders. */
-  readonly generation: number;
-  readonly open?: OpenPass;
-  readonly ended?: EndedPass;
-}
-export const rebalance = table<RebalanceRow>()({
+export const rebalance = table({
   name: 'rebalance_slots',
   kind: 'conditional',
   partition: ['group'],
   sort: ['slot'],
-  columns: { group: 'int', slot: 'int', generation: 'int', open: 'json', ended: 'json' },
+  columns: {
+    /** Always 0: one scan reads all slots. */
+    group: int(),
+    slot: int(),
+    /** The generation of the slot's lease at its last holder, which fences earlier holders. */
+    generation: int(),
+    open: optional(json<OpenPass>()),
+    ended: optional(json<EndedPass>()),
+  },
 });
+export interface RebalanceRow extends RowOf<typeof rebalance> {}
 
 // The state of `sluice import` (docs/adr/0015-import-of-upstream-objects.md).
 
 /** An upstream object that no version names any more, but that still exists upstream; an import skips it. */
-export interface ReleasedRow {
-  readonly bucketId: string;
-  readonly slot: number;
-  /** The key of the upstream object, which is also the key of the version. */
-  readonly key: string;
-  readonly cluster: string;
-  /** The ETag of the imported content; another content under this key is another object. */
-  readonly etag: string;
-}
-export const importReleased = table<ReleasedRow>()({
+export const importReleased = table({
   name: 'import_released',
   kind: 'plain',
   partition: ['bucketId', 'slot'],
   sort: ['key', 'cluster'],
-  columns: { bucketId: 'text', slot: 'int', key: 'text', cluster: 'text', etag: 'text' },
+  columns: {
+    bucketId: text(),
+    slot: int(),
+    /** The key of the upstream object, which is also the key of the version. */
+    key: text(),
+    cluster: text(),
+    /** The ETag of the imported content; another content under this key is another object. */
+    etag: text(),
+  },
 });
+export interface ReleasedRow extends RowOf<typeof importReleased> {}

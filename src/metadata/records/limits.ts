@@ -1,10 +1,14 @@
 /** The records of rate limits and of default quotas. */
 import {
   type At,
+  int,
+  json,
   type MetadataStore,
+  type RowOf,
   type SideChange,
   type Stored,
   table,
+  text,
 } from '../../ports/metadata-store.ts';
 
 // The rate limits that operators set.
@@ -20,22 +24,22 @@ export interface RateLimit {
   readonly burstSeconds?: number;
 }
 
-export interface RateLimitRow {
-  /** Always 0: one scan reads all limits. */
-  readonly slot: number;
-  /** `account:<id>`, `bucket:<id of the bucket>`, or `anonymous`. */
-  readonly scope: string;
-  /** The name of the bucket; else ''. */
-  readonly name: string;
-  readonly limit: RateLimit;
-}
-export const rateLimits = table<RateLimitRow>()({
+export const rateLimits = table({
   name: 'rate_limits',
   kind: 'conditional',
   partition: ['slot'],
   sort: ['scope'],
-  columns: { slot: 'int', scope: 'text', name: 'text', limit: 'json' },
+  columns: {
+    /** Always 0: one scan reads all limits. */
+    slot: int(),
+    /** `account:<id>`, `bucket:<id of the bucket>`, or `anonymous`. */
+    scope: text(),
+    /** The name of the bucket; else ''. */
+    name: text(),
+    limit: json<RateLimit>(),
+  },
 });
+export interface RateLimitRow extends RowOf<typeof rateLimits> {}
 
 const rateLimitsAt: At<typeof rateLimits> = { table: rateLimits, in: { slot: 0 } };
 const pageMax = 1_000;
@@ -76,18 +80,18 @@ export async function replaceRateLimit(
 
 export type QuotaDefaultKind = 'bucket' | 'account' | 'user';
 
-export interface QuotaDefaultRow {
-  readonly kind: QuotaDefaultKind;
-  /** By the names of the limits; 0 is unlimited. */
-  readonly limits: Readonly<Record<string, number>>;
-}
-export const quotaDefaults = table<QuotaDefaultRow>()({
+export const quotaDefaults = table({
   name: 'quota_defaults',
   kind: 'conditional',
   partition: ['kind'],
   sort: [],
-  columns: { kind: 'text', limits: 'json' },
+  columns: {
+    kind: text<QuotaDefaultKind>(),
+    /** By the names of the limits; 0 is unlimited. */
+    limits: json<Readonly<Record<string, number>>>(),
+  },
 });
+export interface QuotaDefaultRow extends RowOf<typeof quotaDefaults> {}
 
 const quotaDefaultAt = (kind: QuotaDefaultKind): At<typeof quotaDefaults> => ({
   table: quotaDefaults,

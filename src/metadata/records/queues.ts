@@ -1,74 +1,59 @@
 /** The queues, and the tasks in each. */
-import { table } from '../../ports/metadata-store.ts';
+import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 import type { Extent, Owner } from '../../ports/object-bytes.ts';
 
-/** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
-export interface QueueRow {
-  readonly queue: string;
-  readonly slot: number;
+const taskColumns = {
   /** Store time (ms) from which the row may be worked on. */
-  readonly due: number;
-  readonly id: string;
-  readonly task: unknown;
-  readonly attempts: number;
-  readonly requestId: string;
-}
-export const queues = table<QueueRow>()({
+  due: int(),
+  id: text(),
+  task: json<unknown>(),
+  attempts: int(),
+  requestId: text(),
+};
+
+/** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
+export const queues = table({
   name: 'queues',
   kind: 'plain',
   partition: ['queue', 'slot'],
   sort: ['due', 'id'],
-  columns: {
-    queue: 'text',
-    slot: 'int',
-    due: 'int',
-    id: 'text',
-    task: 'json',
-    attempts: 'int',
-    requestId: 'text',
-  },
+  columns: { queue: text(), slot: int(), ...taskColumns },
 });
+export interface QueueRow extends RowOf<typeof queues> {}
 
 /** A row of a queue that is partitioned by hour: a finished hour is removed as a whole. */
-export interface HourlyRow extends QueueRow {
-  /** Hours since the epoch, of `due`. */
-  readonly hour: number;
-  /** The span of the request that queued it; absent where it was not traced. */
-  readonly traceparent?: string;
-}
-export const hourlyQueues = table<HourlyRow>()({
+export const hourlyQueues = table({
   name: 'hourly_queues',
   kind: 'plain',
   partition: ['queue', 'slot', 'hour'],
   sort: ['due', 'id'],
   columns: {
-    queue: 'text',
-    slot: 'int',
-    hour: 'int',
-    due: 'int',
-    id: 'text',
-    task: 'json',
-    attempts: 'int',
-    requestId: 'text',
-    traceparent: 'text',
+    queue: text(),
+    slot: int(),
+    /** Hours since the epoch, of `due`. */
+    hour: int(),
+    ...taskColumns,
+    /** The span of the request that queued it; absent where it was not traced. */
+    traceparent: optional(text()),
   },
 });
+export interface HourlyRow extends RowOf<typeof hourlyQueues> {}
 
 /** The hours that a queue may have rows in; written before the first row of an hour. */
-export interface QueueHour {
-  readonly queue: string;
-  readonly hour: number;
-  readonly slot: number;
-  /** How many rows the hour had once it was over; absent before it was counted. */
-  readonly rows?: number;
-}
-export const queueHours = table<QueueHour>()({
+export const queueHours = table({
   name: 'queue_hours',
   kind: 'plain',
   partition: ['queue'],
   sort: ['hour', 'slot'],
-  columns: { queue: 'text', hour: 'int', slot: 'int', rows: 'int' },
+  columns: {
+    queue: text(),
+    hour: int(),
+    slot: int(),
+    /** How many rows the hour had once it was over; absent before it was counted. */
+    rows: optional(int()),
+  },
 });
+export interface QueueHour extends RowOf<typeof queueHours> {}
 
 /** A task of the `gc` queue. */
 export interface GarbageTask {

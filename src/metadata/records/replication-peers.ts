@@ -1,7 +1,7 @@
 /** The record of a replication peer: another S3 service that versions are replicated to. */
-import { table } from '../../ports/metadata-store.ts';
+import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
-/** What a task counts: rows, versions or the like, and bytes where it knows them. */
+/** An account that may name the peer in its rules. */
 export interface PeerAccount {
   /** Its id, or `*` for every account. */
   readonly account: string;
@@ -11,45 +11,32 @@ export interface PeerAccount {
   readonly buckets?: readonly string[];
 }
 
-export interface ReplicationPeerRow {
-  /** Always 0: there are few peers, and one scan reads them all. */
-  readonly slot: number;
-  readonly id: string;
-  /** `http` or `https`, without a path. */
-  readonly endpoint: string;
-  readonly region: string;
-  /** Base64 of the access key, the secret key and the private key of `cert`, sealed under the master key for this id. */
-  readonly sealedKeys: string;
-  /** PEM of the certificates that sign the peer's own; absent: those that the runtime trusts. */
-  readonly ca?: string;
-  /** Store time (ms) of the last PUT. */
-  readonly changedAt: number;
-  /** PEM of this gateway's own certificate; its private key is sealed with the other keys. */
-  readonly cert?: string;
-  /** `http://host:port`. */
-  readonly proxy?: string;
-  /** Bytes of bodies per second, over all versions that are sent to the peer; absent: no limit. */
-  readonly bandwidth?: number;
-  /** Absent: the peer was put without a list, and serves the only account, or none of several. */
-  readonly accounts?: readonly PeerAccount[];
-}
-
-export const replicationPeers = table<ReplicationPeerRow>()({
+export const replicationPeers = table({
   name: 'replication_peers',
   kind: 'conditional',
   partition: ['slot'],
   sort: ['id'],
   columns: {
-    slot: 'int',
-    id: 'text',
-    endpoint: 'text',
-    region: 'text',
-    sealedKeys: 'text',
-    ca: 'text',
-    changedAt: 'int',
-    cert: 'text',
-    proxy: 'text',
-    bandwidth: 'int',
-    accounts: 'json',
+    /** Always 0: there are few peers, and one scan reads them all. */
+    slot: int(),
+    id: text(),
+    /** `http` or `https`, without a path. */
+    endpoint: text(),
+    region: text(),
+    /** Base64 of the access key, the secret key and the private key of `cert`, sealed under the master key for this id. */
+    sealedKeys: text(),
+    /** PEM of the certificates that sign the peer's own; absent: those that the runtime trusts. */
+    ca: optional(text()),
+    /** Store time (ms) of the last PUT. */
+    changedAt: int(),
+    /** PEM of this gateway's own certificate; its private key is sealed with the other keys. */
+    cert: optional(text()),
+    /** `http://host:port`. */
+    proxy: optional(text()),
+    /** Bytes of bodies per second, over all versions that are sent to the peer; absent: no limit. */
+    bandwidth: optional(int()),
+    /** Absent: the peer was put without a list, and serves the only account, or none of several. */
+    accounts: optional(json<readonly PeerAccount[]>()),
   },
 });
+export interface ReplicationPeerRow extends RowOf<typeof replicationPeers> {}

@@ -1,6 +1,7 @@
 /** The state of long background work, from which it resumes after a kill and which the operator API reports. */
-import { table } from '../../ports/metadata-store.ts';
+import { json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
+/** What a task counts: rows, versions or the like, and bytes where it knows them. */
 export interface TaskAmount {
   readonly count: number;
   readonly bytes?: number;
@@ -25,24 +26,19 @@ export interface TaskProgress {
   readonly cluster?: string;
 }
 
-export interface TaskRow {
-  /** The name of the worker or command that owns the task. */
-  readonly kind: string;
-  /** The subject, such as a bucket's id; '' when there is only one. */
-  readonly name: string;
-  readonly state: unknown;
-  /** Only of tasks that operators follow. */
-  readonly progress?: TaskProgress;
-}
-
-export const tasks = table<TaskRow>()({
+export const tasks = table({
   name: 'tasks',
   kind: 'conditional',
   partition: ['kind'],
   sort: ['name'],
-  columns: { kind: 'text', name: 'text', state: 'json', progress: 'json' },
+  columns: {
+    /** The name of the worker or command that owns the task. */
+    kind: text(),
+    /** The subject, such as a bucket's id; '' when there is only one. */
+    name: text(),
+    state: json<unknown>(),
+    /** Only of tasks that operators follow. */
+    progress: optional(json<TaskProgress>()),
+  },
 });
-
-// The record of a replication peer: another S3 service that versions are replicated to.
-
-/** An account that may name the peer in its rules. */
+export interface TaskRow extends RowOf<typeof tasks> {}

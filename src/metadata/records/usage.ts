@@ -2,74 +2,56 @@
  * Usage counters of buckets, to which commits add (docs/adr/0002-usage-is-added-in-the-commit.md), the usage of closed days, traffic,
  * and quotas.
  */
-import { table } from '../../ports/metadata-store.ts';
+import { bool, int, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
 /** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */
-export interface UsageRow {
-  readonly bucketId: string;
-  readonly storageClass: string;
-  readonly slot: number;
-  readonly bytes: number;
-  readonly objects: number;
-  /** When the last version was stored or removed (ms); 0 in rows of a release that did not store it, and in counters of accounts and parts. */
-  readonly updatedAt: number;
-}
-export const usage = table<UsageRow>()({
+export const usage = table({
   name: 'usage',
   kind: 'counter',
   partition: ['bucketId'],
   sort: ['storageClass', 'slot'],
   columns: {
-    bucketId: 'text',
-    storageClass: 'text',
-    slot: 'int',
-    bytes: 'int',
-    objects: 'int',
-    updatedAt: 'int',
+    bucketId: text(),
+    storageClass: text(),
+    slot: int(),
+    bytes: int(),
+    objects: int(),
+    /** When the last version was stored or removed (ms); 0 in rows of a release that did not store it, and in counters of accounts and parts. */
+    updatedAt: int(),
   },
   maxima: ['updatedAt'],
 });
+export interface UsageRow extends RowOf<typeof usage> {}
 
-/** What a bucket held in a storage class on a closed UTC day. Written once, and never changed. */
-export interface DayUsageRow {
-  readonly bucketId: string;
-  /** `YYYY-MM-DD`, in UTC. */
-  readonly day: string;
-  readonly storageClass: string;
-  /** The bucket's name; the bucket itself may be deleted. */
-  readonly bucket: string;
-  readonly owner: string;
-  /** A decimal number: a day of 105 GB is above the integers that a `number` holds exactly. */
-  readonly byteSeconds: string;
-  readonly objectCountAvg: number;
-  readonly objectCountMax: number;
-  /** How many samples it was computed from. */
-  readonly samples: number;
-  /** Store time (ms). */
-  readonly computedAt: number;
-}
 const dayUsageColumns = {
-  bucketId: 'text',
-  day: 'text',
-  storageClass: 'text',
-  bucket: 'text',
-  owner: 'text',
-  byteSeconds: 'text',
-  objectCountAvg: 'int',
-  objectCountMax: 'int',
-  samples: 'int',
-  computedAt: 'int',
-} as const;
-export const usageAggregates = table<DayUsageRow>()({
+  bucketId: text(),
+  /** `YYYY-MM-DD`, in UTC. */
+  day: text(),
+  storageClass: text(),
+  /** The bucket's name; the bucket itself may be deleted. */
+  bucket: text(),
+  owner: text(),
+  /** A decimal number: a day of 105 GB is above the integers that a `number` holds exactly. */
+  byteSeconds: text(),
+  objectCountAvg: int(),
+  objectCountMax: int(),
+  /** How many samples it was computed from. */
+  samples: int(),
+  /** Store time (ms). */
+  computedAt: int(),
+};
+/** What a bucket held in a storage class on a closed UTC day. Written once, and never changed. */
+export const usageAggregates = table({
   name: 'usage_aggregates',
   kind: 'conditional',
   partition: ['bucketId'],
   sort: ['day', 'storageClass'],
   columns: dayUsageColumns,
 });
+export interface DayUsageRow extends RowOf<typeof usageAggregates> {}
 
 /** The same rows by account. */
-export const usageByOwner = table<DayUsageRow>()({
+export const usageByOwner = table({
   name: 'usage_by_owner',
   kind: 'plain',
   partition: ['owner'],
@@ -78,61 +60,47 @@ export const usageByOwner = table<DayUsageRow>()({
 });
 
 /** The same rows by day, in slots, so that no partition holds a whole day. */
-export interface SlotUsageRow extends DayUsageRow {
-  readonly slot: number;
-}
-export const usageByDay = table<SlotUsageRow>()({
+export const usageByDay = table({
   name: 'usage_by_day',
   kind: 'plain',
   partition: ['day', 'slot'],
   sort: ['bucketId', 'storageClass'],
-  columns: { ...dayUsageColumns, slot: 'int' },
+  columns: { ...dayUsageColumns, slot: int() },
 });
+export interface SlotUsageRow extends RowOf<typeof usageByDay> {}
 
+const trafficColumns = {
+  /** '' for requests about no bucket, such as ListBuckets. */
+  bucketId: text(),
+  /** `YYYY-MM-DD`, in UTC. */
+  day: text(),
+  /** The account that sent the requests; '' for anonymous ones. */
+  requester: text(),
+  /** The account that pays: the bucket's owner, or the requester where the bucket says so. */
+  payer: text(),
+  writer: text(),
+  bucket: text(),
+  requestsA: int(),
+  requestsB: int(),
+  requestsFree: int(),
+  ingressBytes: int(),
+  egressBytes: int(),
+};
 /**
  * The requests and bytes of one UTC day between one account and one bucket, as one process has counted them. The process writes the row
  * again with its present sums, so a repeated write counts nothing twice; the sum over the writers is the traffic.
  */
-export interface TrafficRow {
-  /** '' for requests about no bucket, such as ListBuckets. */
-  readonly bucketId: string;
-  /** `YYYY-MM-DD`, in UTC. */
-  readonly day: string;
-  /** The account that sent the requests; '' for anonymous ones. */
-  readonly requester: string;
-  /** The account that pays: the bucket's owner, or the requester where the bucket says so. */
-  readonly payer: string;
-  readonly writer: string;
-  readonly bucket: string;
-  readonly requestsA: number;
-  readonly requestsB: number;
-  readonly requestsFree: number;
-  readonly ingressBytes: number;
-  readonly egressBytes: number;
-}
-const trafficColumns = {
-  bucketId: 'text',
-  day: 'text',
-  requester: 'text',
-  payer: 'text',
-  writer: 'text',
-  bucket: 'text',
-  requestsA: 'int',
-  requestsB: 'int',
-  requestsFree: 'int',
-  ingressBytes: 'int',
-  egressBytes: 'int',
-} as const;
-export const traffic = table<TrafficRow>()({
+export const traffic = table({
   name: 'traffic',
   kind: 'plain',
   partition: ['bucketId'],
   sort: ['day', 'requester', 'payer', 'writer'],
   columns: trafficColumns,
 });
+export interface TrafficRow extends RowOf<typeof traffic> {}
 
 /** The same rows by the account that pays. */
-export const trafficByPayer = table<TrafficRow>()({
+export const trafficByPayer = table({
   name: 'traffic_by_payer',
   kind: 'plain',
   partition: ['payer'],
@@ -141,53 +109,51 @@ export const trafficByPayer = table<TrafficRow>()({
 });
 
 /** The same rows by day, in slots, so that no partition holds a whole day. */
-export interface SlotTrafficRow extends TrafficRow {
-  readonly slot: number;
-}
-export const trafficByDay = table<SlotTrafficRow>()({
+export const trafficByDay = table({
   name: 'traffic_by_day',
   kind: 'plain',
   partition: ['day', 'slot'],
   sort: ['bucketId', 'requester', 'payer', 'writer'],
-  columns: { ...trafficColumns, slot: 'int' },
+  columns: { ...trafficColumns, slot: int() },
 });
+export interface SlotTrafficRow extends RowOf<typeof trafficByDay> {}
 
 /** The quota of an account, or of an IAM user. The quota of a bucket is in the bucket's row. 0 is unlimited. */
-export interface AccountQuotaRow {
-  /** The id of the account; `user/` and the unique id of an IAM user. */
-  readonly account: string;
-  readonly maxBuckets: number;
-  readonly totalMaxBytes: number;
-  /** Drawn when the account gets a quota: names the counters of all its buckets together. */
-  readonly epoch: string;
-  /** It is the default that was in force when the account or the user was created. */
-  readonly isDefault?: boolean;
-}
-export const accountQuotas = table<AccountQuotaRow>()({
+export const accountQuotas = table({
   name: 'account_quotas',
   kind: 'conditional',
   partition: ['account'],
   sort: [],
-  columns: { account: 'text', maxBuckets: 'int', totalMaxBytes: 'int', epoch: 'text', isDefault: 'bool' },
+  columns: {
+    /** The id of the account; `user/` and the unique id of an IAM user. */
+    account: text(),
+    maxBuckets: int(),
+    totalMaxBytes: int(),
+    /** Drawn when the account gets a quota: names the counters of all its buckets together. */
+    epoch: text(),
+    /** It is the default that was in force when the account or the user was created. */
+    isDefault: optional(bool()),
+  },
 });
+export interface AccountQuotaRow extends RowOf<typeof accountQuotas> {}
 
 /** What a process may still add under a quota (docs/adr/0021-quotas-are-shared-out.md). */
-export interface QuotaShareRow {
-  readonly scope: string;
-  /** '' is the head: every grant replaces it, so grants follow one another. */
-  readonly holder: string;
-  readonly bytes: number;
-  readonly objects: number;
-  /** Store time (ms) of the last write of the row. */
-  readonly at: number;
-}
-export const quotaShares = table<QuotaShareRow>()({
+export const quotaShares = table({
   name: 'quota_shares',
   kind: 'conditional',
   partition: ['scope'],
   sort: ['holder'],
-  columns: { scope: 'text', holder: 'text', bytes: 'int', objects: 'int', at: 'int' },
+  columns: {
+    scope: text(),
+    /** '' is the head: every grant replaces it, so grants follow one another. */
+    holder: text(),
+    bytes: int(),
+    objects: int(),
+    /** Store time (ms) of the last write of the row. */
+    at: int(),
+  },
 });
+export interface QuotaShareRow extends RowOf<typeof quotaShares> {}
 
 export const usageTables = {
   usage,

@@ -213,7 +213,7 @@ type Columns = Readonly<Record<string, unknown>>;
 /** Columns in the order of the table. Absent ones are left out, and so are those of a counter that are 0. */
 function writeLine(table: AnyTable, { row, expiresAt }: CopiedRow): string {
   const columns: Record<string, unknown> = {};
-  for (const [name, type] of Object.entries(table.columns)) {
+  for (const [name, { type }] of Object.entries(table.columns)) {
     const value = (row as Columns)[name];
     const isKey = table.partition.includes(name) || table.sort.some((each: string) => each.endsWith(name));
     if (value === undefined || (table.kind === 'counter' && value === 0 && !isKey)) continue;
@@ -239,7 +239,7 @@ function readLine(table: AnyTable, line: string): CopiedRow {
   const row: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(columns))
     row[name] =
-      table.columns[name] === 'blob' ? new Uint8Array(Buffer.from(value as string, 'base64')) : value;
+      table.columns[name]?.type === 'blob' ? new Uint8Array(Buffer.from(value as string, 'base64')) : value;
   return expiresAt === undefined ? { row } : { row, expiresAt };
 }
 
@@ -520,7 +520,7 @@ const putters = {
       // A line leaves out columns that are 0. Adding 0 creates a row that is absent.
       const there = (await run.metadata.get(at, key))?.row as Columns | undefined;
       const amounts = Object.entries(table.columns).filter(
-        ([name, type]) => type === 'int' && !(name in key) && !(name in at.in),
+        ([name, { type }]) => type === 'int' && !(name in key) && !(name in at.in),
       );
       const by = Object.fromEntries(
         amounts.map(([name]) => {

@@ -1,101 +1,88 @@
 /** The tables of the laws: one of each kind, with every type of column and key. */
 import { tables } from '../../../src/metadata/tables.ts';
-import { type AnyTable, type At, type MetadataStore, table } from '../../../src/ports/metadata-store.ts';
+import {
+  type AnyTable,
+  type At,
+  blob,
+  bool,
+  int,
+  json,
+  type MetadataStore,
+  optional,
+  type RowOf,
+  table,
+  text,
+} from '../../../src/ports/metadata-store.ts';
 import { kept } from '../../support/split-race.ts';
 
-export interface Head {
-  readonly bucket: string;
-  readonly key: string;
-  readonly slot: string;
-  readonly etag: string;
-  readonly size?: number;
-  readonly marker?: boolean;
-  readonly headers?: unknown;
-  readonly manifest?: Uint8Array;
-}
-export const heads = table<Head>()({
+export const headColumns = {
+  bucket: text(),
+  key: text(),
+  slot: text(),
+  etag: text(),
+  size: optional(int()),
+  marker: optional(bool()),
+  headers: optional(json<unknown>()),
+  manifest: optional(blob()),
+};
+
+export const heads = table({
   name: 'heads',
   kind: 'conditional',
   partition: ['bucket'],
   sort: ['key', '-slot'],
   spreadBy: 'key',
-  columns: {
-    bucket: 'text',
-    key: 'text',
-    slot: 'text',
-    etag: 'text',
-    size: 'int',
-    marker: 'bool',
-    headers: 'json',
-    manifest: 'blob',
-  },
+  columns: headColumns,
 });
+export interface Head extends RowOf<typeof heads> {}
+const rankColumns = { board: text(), score: int(), name: text(), note: optional(text()) };
 
-export interface Ranked {
-  readonly board: string;
-  readonly score: number;
-  readonly name: string;
-  readonly note?: string;
-}
-export const ranks = table<Ranked>()({
+export const ranks = table({
   name: 'ranks',
   kind: 'plain',
   partition: ['board'],
   sort: ['-score', 'name'],
-  columns: { board: 'text', score: 'int', name: 'text', note: 'text' },
+  columns: rankColumns,
 });
+export interface Ranked extends RowOf<typeof ranks> {}
 
-export const scores = table<Ranked>()({
+export const scores = table({
   name: 'scores',
   kind: 'plain',
   partition: ['board'],
   sort: ['score', '-name'],
-  columns: { board: 'text', score: 'int', name: 'text', note: 'text' },
+  columns: rankColumns,
 });
 
-export interface Tally {
-  readonly bucket: string;
-  readonly part: number;
-  readonly className: string;
-  readonly bytes: number;
-  readonly objects: number;
-}
-export const tallies = table<Tally>()({
+export const tallies = table({
   name: 'tallies',
   kind: 'counter',
   partition: ['bucket', 'part'],
   sort: ['className'],
-  columns: { bucket: 'text', part: 'int', className: 'text', bytes: 'int', objects: 'int' },
+  columns: { bucket: text(), part: int(), className: text(), bytes: int(), objects: int() },
 });
+export interface Tally extends RowOf<typeof tallies> {}
 
 /** A counter with a column that keeps the largest amount. */
-export interface Visit {
-  readonly bucket: string;
-  readonly className: string;
-  readonly count: number;
-  readonly lastAt: number;
-}
-export const visits = table<Visit>()({
+export const visits = table({
   name: 'visits',
   kind: 'counter',
   partition: ['bucket'],
   sort: ['className'],
-  columns: { bucket: 'text', className: 'text', count: 'int', lastAt: 'int' },
+  columns: { bucket: text(), className: text(), count: int(), lastAt: int() },
   maxima: ['lastAt'],
 });
+export interface Visit extends RowOf<typeof visits> {}
 
 /** A table whose partitions are single rows. */
-export interface Holder {
-  readonly name: string;
-  readonly holder: string;
-}
-export const holders = table<Holder>()({
+export const holders = table({
   name: 'holders',
   kind: 'conditional',
   partition: ['name'],
   sort: [],
-  columns: { name: 'text', holder: 'text' },
+  columns: { name: text(), holder: text() },
 });
+export interface Holder extends RowOf<typeof holders> {}
 
 /** For backends that must know their tables before the first request. */
 export const contractTables: readonly AnyTable[] = [

@@ -1,19 +1,11 @@
 /** A table as two releases declare it: a release may append columns, and during a rolling upgrade gateways of both serve. */
 import { expect } from 'vitest';
-import { type MetadataStore, table } from '../../../src/ports/metadata-store.ts';
+import { int, type MetadataStore, optional, table, text } from '../../../src/ports/metadata-store.ts';
 
-interface Former {
-  readonly shelf: string;
-  readonly key: string;
-  readonly size: number;
-}
-interface Later extends Former {
-  readonly color?: string;
-}
 const declared = { name: 'two_releases', kind: 'conditional', partition: ['shelf'], sort: ['key'] } as const;
-const columns = { shelf: 'text', key: 'text', size: 'int' } as const;
-export const former = table<Former>()({ ...declared, columns });
-export const later = table<Later>()({ ...declared, columns: { ...columns, color: 'text' } });
+const columns = { shelf: text(), key: text(), size: int() };
+export const former = table({ ...declared, columns });
+export const later = table({ ...declared, columns: { ...columns, color: optional(text()) } });
 
 interface Gateways {
   readonly former: Pick<MetadataStore, 'get' | 'commit'>;

@@ -64,7 +64,7 @@ function formatRevision(base: RawRow | undefined, additions: readonly RawRow[]):
 function sumRows(codec: Rows, rows: readonly RawRow[]): RawRow {
   const sum: Record<string, unknown> = { ...rows[0] };
   for (const column of codec.columns.values) {
-    if (codec.table.columns[column.name] !== 'int' || codec.order.sortColumns.includes(column.name)) continue;
+    if (column.type !== 'int' || codec.order.sortColumns.includes(column.name)) continue;
     const amounts = rows.map((row) => (valueIn(row, column) as bigint | null) ?? 0n);
     const merge = codec.table.maxima?.includes(column.name) ? larger : plus;
     sum[column.cqlName.slice(1, -1)] = amounts.reduce(merge, 0n);

@@ -125,7 +125,7 @@ interface TableColumns {
 }
 
 export function nameColumns(table: AnyTable): TableColumns {
-  const all = Object.entries(table.columns as Record<string, ColumnType>).map(([name, type]) => ({
+  const all = Object.entries(table.columns).map(([name, { type }]) => ({
     name,
     type,
     cqlName: identifier(name),
