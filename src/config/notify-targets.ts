@@ -1,61 +1,16 @@
 /** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to. */
-import type { SinkTarget } from '../ports/event-sink.ts';
+import { type SinkTarget, sinkKinds } from '../ports/event-sink.ts';
 import { isAccounts } from './keys.ts';
 import { fault, type Read, type Setting, value } from './setting.ts';
-
-// What the kinds of event targets are reached by, and the fields that each takes beside those of all kinds.
 
 /** A key of at least one byte; padding may be left out. */
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=?|[A-Za-z0-9+/]{2}(?:==)?)$/;
 
-interface TargetKind {
-  /** The schemes of its URL; none where a binding reaches it. */
-  readonly schemes: readonly string[];
-  readonly needs: readonly (keyof SinkTarget)[];
-  readonly takes: readonly (keyof SinkTarget)[];
-  /** The values of `mode`, the default first. */
-  readonly modes?: readonly string[];
-}
-
-const password = ['username', 'password'] as const;
-const tls = ['caFile', 'certFile', 'keyFile'] as const;
-
-const targetKinds: Readonly<Record<SinkTarget['type'], TargetKind>> = {
-  webhook: { schemes: ['http', 'https'], needs: [], takes: [...password, ...tls, 'token', 'secret'] },
-  nats: { schemes: ['nats', 'tls'], needs: ['subject'], takes: [...password, ...tls, 'token'] },
-  redis: {
-    schemes: ['redis', 'rediss'],
-    needs: ['key'],
-    takes: [...password, ...tls, 'mode', 'maxLength'],
-    modes: ['stream', 'list'],
-  },
-  postgres: {
-    schemes: ['postgres', 'postgresql', 'postgres+tls'],
-    needs: ['table'],
-    takes: [...password, ...tls, 'mode'],
-    modes: ['insert', 'upsert'],
-  },
-  mqtt: { schemes: ['mqtt', 'mqtts'], needs: ['topic'], takes: [...password, ...tls] },
-  amqp: { schemes: ['amqp', 'amqps'], needs: ['routingKey'], takes: [...password, ...tls, 'exchange'] },
-  sqs: { schemes: ['http', 'https'], needs: ['region', ...password], takes: [...tls] },
-  kafka: {
-    schemes: ['kafka', 'kafkas'],
-    needs: ['topic'],
-    takes: [...password, ...tls, 'brokers', 'mode'],
-    modes: ['SCRAM-SHA-512', 'SCRAM-SHA-256', 'PLAIN'],
-  },
-  queue: { schemes: [], needs: ['binding'], takes: [] },
-};
-
-const brokerList = /^[A-Za-z0-9.-]{1,253}:\d{1,5}(,[A-Za-z0-9.-]{1,253}:\d{1,5}){0,31}$/;
-const bindingName = /^[A-Za-z_$][\w$]{0,127}$/;
-const tableName = /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/;
-
 /** @returns what is wrong in the fields of an entry whose type is known; each continues the name of the entry */
 function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<string, unknown>>): string[] {
-  const { schemes, needs, takes, modes } = targetKinds[type];
+  const { schemes, needs, takes, modes, forms = {} } = sinkKinds[type];
   const faults: string[] = [];
-  const { url, mode, maxLength, table, brokers, binding } = entry;
+  const { url, mode, maxLength } = entry;
   if (schemes.length === 0) {
     if (url !== undefined && url !== '')
       faults.push(`is of type ${type} and has a url: name its binding only`);
@@ -84,17 +39,15 @@ function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<string, unk
     faults.push(`has a mode that is not one of ${modes.join(', ')}`);
   if (maxLength !== undefined && !(Number.isSafeInteger(maxLength) && Number(maxLength) > 0))
     faults.push('has a maxLength that is not a positive number');
-  if (brokers !== undefined && !brokerList.test(String(brokers)))
-    faults.push('has brokers that are not a list such as kafka-2:9092,kafka-3:9092');
-  if (binding !== undefined && !bindingName.test(String(binding)))
-    faults.push('has a binding that is not a name such as EVENTS');
-  if (type === 'postgres' && typeof table === 'string' && !tableName.test(table))
-    faults.push('has a table that is not a name such as events or audit.events');
+  for (const [name, [form, fault]] of Object.entries(forms)) {
+    const text = entry[name];
+    if (typeof text === 'string' && !form.test(text)) faults.push(fault);
+  }
   return faults;
 }
 
 const isTargetType = (type: unknown): type is SinkTarget['type'] =>
-  typeof type === 'string' && Object.hasOwn(targetKinds, type);
+  typeof type === 'string' && Object.hasOwn(sinkKinds, type);
 
 /** What a sink gets as its messages: see `domain/events/envelope.ts`. */
 const envelopes = ['s3', 'cloudevents', 'eventbridge'] as const;
@@ -112,25 +65,12 @@ const targetId = /^[A-Za-z0-9_-]{1,80}$/;
 const targetsMax = 256;
 const textMax = 2048;
 
-/** Optional fields of texts. */
-const texts = [
-  'username',
-  'password',
-  'secret',
-  'caFile',
-  'certFile',
-  'keyFile',
-  'subject',
-  'key',
-  'table',
-  'topic',
-  'exchange',
-  'routingKey',
-  'region',
-  'brokers',
-  'mode',
-  'binding',
-] as const;
+/** The fields of all kinds that are checked as texts. */
+const texts = new Set(
+  Object.values(sinkKinds)
+    .flatMap(({ needs, takes }) => [...needs, ...takes])
+    .filter((field) => field !== 'token' && field !== 'maxLength'),
+);
 const printable = /^[\x20-\x7e]{1,2048}$/;
 
 function entryFaults(entry: unknown, index: number, earlier: readonly unknown[]): readonly string[] {
@@ -144,8 +84,8 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
     faults.push(`${at} repeats the id "${id}"`);
   }
   if (!isTargetType(type))
-    faults.push(`${at} needs a type that is one of ${Object.keys(targetKinds).join(', ')}`);
-  const hasUrl = !isTargetType(type) || targetKinds[type].schemes.length > 0;
+    faults.push(`${at} needs a type that is one of ${Object.keys(sinkKinds).join(', ')}`);
+  const hasUrl = !isTargetType(type) || sinkKinds[type].schemes.length > 0;
   if (hasUrl && (typeof url !== 'string' || url.length > textMax || !URL.canParse(url)))
     faults.push(`${at} needs a url`);
   if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]{1,2048}$/.test(token)))
@@ -170,8 +110,9 @@ function combinationFaults(at: string, entry: Record<string, unknown>): readonly
   const has = (name: string): boolean => entry[name] !== undefined;
   const faults: string[] = [];
   if (has('certFile') !== has('keyFile')) faults.push(`${at} needs certFile and keyFile together`);
-  // The default user of Redis has a password alone.
-  if (has('password') && !has('username') && entry['type'] !== 'redis')
+  const { type } = entry;
+  const hasPasswordAlone = isTargetType(type) && sinkKinds[type].hasPasswordAlone === true;
+  if (has('password') && !has('username') && !hasPasswordAlone)
     faults.push(`${at} has a password without a username`);
   if (has('token') && has('username')) faults.push(`${at} has a token and a username: name one of them`);
   const { secret } = entry;

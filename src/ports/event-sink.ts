@@ -1,10 +1,11 @@
 /** The sinks of bucket notifications: servers that messages are delivered to. */
 
-/** A target of `SVC_NOTIFY_TARGETS`, as its sink reads it. */
-export interface SinkTarget {
+import type { OptionalPackage } from '../base/optional-packages.ts';
+
+/** The fields of a target of `SVC_NOTIFY_TARGETS`, as its sink reads them. */
+interface SinkFields {
   /** The last field of the ARNs that point to it. */
   readonly id: string;
-  readonly type: 'webhook' | 'kafka' | 'nats' | 'amqp' | 'redis' | 'sqs' | 'mqtt' | 'postgres' | 'queue';
   /** Empty where the runtime reaches the target by a binding. */
   readonly url: string;
   /** Sent as a bearer token. */
@@ -39,6 +40,137 @@ export interface SinkTarget {
   /** The name of the Worker's binding of a Cloudflare Queue. */
   readonly binding?: string;
 }
+
+export interface SinkTarget extends SinkFields {
+  readonly type: keyof typeof kinds;
+}
+
+// The table of sinks. A kind is a row here, a file in `backends/sinks` and its line in `open-sinks.ts` beside it.
+
+/** What is sent to a target, in traces: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/ */
+interface Messaging {
+  readonly system: string;
+  /** As the protocol of the target names it. */
+  readonly operation: string | ((target: SinkFields) => string);
+  /** Absent: the target itself. A webhook's path may contain a token. */
+  readonly destination?: (target: SinkFields) => string | undefined;
+}
+
+export interface SinkKind {
+  /** The schemes of its URL; none where a binding reaches it. */
+  readonly schemes: readonly string[];
+  /** The fields that each target has, and those that it may have, beside those of all kinds. */
+  readonly needs: readonly (keyof SinkFields)[];
+  readonly takes: readonly (keyof SinkFields)[];
+  /** The values of `mode`, the default first. */
+  readonly modes?: readonly string[];
+  /** The form of fields, and what is said of a text that has another. */
+  readonly forms?: Readonly<Partial<Record<keyof SinkFields, readonly [form: RegExp, fault: string]>>>;
+  /** A password may stand without a user name. */
+  readonly hasPasswordAlone?: true;
+  /** The client library, where it has one. */
+  readonly packages?: readonly OptionalPackage[];
+  readonly messaging: Messaging;
+}
+
+const password = ['username', 'password'] as const;
+const tls = ['caFile', 'certFile', 'keyFile'] as const;
+
+const kinds = {
+  webhook: {
+    schemes: ['http', 'https'],
+    needs: [],
+    takes: [...password, ...tls, 'token', 'secret'],
+    messaging: { system: 'webhook', operation: 'POST' },
+  },
+  nats: {
+    schemes: ['nats', 'tls'],
+    needs: ['subject'],
+    takes: [...password, ...tls, 'token'],
+    packages: ['@nats-io/transport-node', '@nats-io/jetstream'],
+    messaging: { system: 'nats', operation: 'publish', destination: ({ subject }) => subject },
+  },
+  redis: {
+    schemes: ['redis', 'rediss'],
+    needs: ['key'],
+    takes: [...password, ...tls, 'mode', 'maxLength'],
+    modes: ['stream', 'list'],
+    // The default user has a password alone.
+    hasPasswordAlone: true,
+    packages: ['ioredis'],
+    messaging: {
+      system: 'redis',
+      operation: ({ mode }) => (mode === 'list' ? 'RPUSH' : 'XADD'),
+      destination: ({ key }) => key,
+    },
+  },
+  postgres: {
+    schemes: ['postgres', 'postgresql', 'postgres+tls'],
+    needs: ['table'],
+    takes: [...password, ...tls, 'mode'],
+    modes: ['insert', 'upsert'],
+    forms: {
+      table: [
+        /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
+        'has a table that is not a name such as events or audit.events',
+      ],
+    },
+    packages: ['postgres'],
+    messaging: { system: 'postgresql', operation: 'INSERT', destination: ({ table }) => table },
+  },
+  mqtt: {
+    schemes: ['mqtt', 'mqtts'],
+    needs: ['topic'],
+    takes: [...password, ...tls],
+    packages: ['mqtt'],
+    messaging: { system: 'mqtt', operation: 'publish', destination: ({ topic }) => topic },
+  },
+  amqp: {
+    schemes: ['amqp', 'amqps'],
+    needs: ['routingKey'],
+    takes: [...password, ...tls, 'exchange'],
+    packages: ['rabbitmq-client'],
+    messaging: {
+      system: 'rabbitmq',
+      operation: 'publish',
+      destination: ({ exchange = '', routingKey = '' }) =>
+        exchange ? `${exchange}:${routingKey}` : routingKey,
+    },
+  },
+  sqs: {
+    schemes: ['http', 'https'],
+    needs: ['region', ...password],
+    takes: [...tls],
+    messaging: {
+      system: 'aws_sqs',
+      operation: 'SendMessageBatch',
+      destination: ({ url }) => new URL(url).pathname.split('/').at(-1),
+    },
+  },
+  kafka: {
+    schemes: ['kafka', 'kafkas'],
+    needs: ['topic'],
+    takes: [...password, ...tls, 'brokers', 'mode'],
+    modes: ['SCRAM-SHA-512', 'SCRAM-SHA-256', 'PLAIN'],
+    forms: {
+      brokers: [
+        /^[A-Za-z0-9.-]{1,253}:\d{1,5}(,[A-Za-z0-9.-]{1,253}:\d{1,5}){0,31}$/,
+        'has brokers that are not a list such as kafka-2:9092,kafka-3:9092',
+      ],
+    },
+    packages: ['@platformatic/kafka'],
+    messaging: { system: 'kafka', operation: 'send', destination: ({ topic }) => topic },
+  },
+  queue: {
+    schemes: [],
+    needs: ['binding'],
+    takes: [],
+    forms: { binding: [/^[A-Za-z_$][\w$]{0,127}$/, 'has a binding that is not a name such as EVENTS'] },
+    messaging: { system: 'cloudflare_queues', operation: 'sendBatch', destination: ({ binding }) => binding },
+  },
+} as const satisfies Readonly<Record<string, SinkKind>>;
+
+export const sinkKinds: Readonly<Record<SinkTarget['type'], SinkKind>> = kinds;
 
 export interface SinkMessage {
   /** Equal in every delivery of the same message, so that a receiver recognizes a repetition. */

@@ -4,7 +4,7 @@ import { describeServerOfUrl } from '../../base/text/server-address.ts';
 import type { NotifyTarget } from '../../config/notify-targets.ts';
 import type { HourlyRow } from '../../metadata/records/queues.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
-import type { EventRecord, SinkTarget } from '../../ports/event-sink.ts';
+import { type EventRecord, type SinkTarget, sinkKinds } from '../../ports/event-sink.ts';
 import type { Attributes } from '../../ports/trace.ts';
 
 interface Wrapped {
@@ -139,46 +139,13 @@ const uuidOf = (hash: string): string =>
 
 const accountOf = (owner: object): string => (owner as { readonly principalId?: string }).principalId ?? '';
 
-// What a delivery to a target is, by https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/.
-
-interface Messaging {
-  readonly system: string;
-  /** As the protocol of the target names it. */
-  readonly operation: string | ((target: SinkTarget) => string);
-  /** Absent: the target itself. A webhook's path may contain a token. */
-  readonly destination?: (target: SinkTarget) => string | undefined;
-}
-
-const systems: Readonly<Record<SinkTarget['type'], Messaging>> = {
-  webhook: { system: 'webhook', operation: 'POST' },
-  kafka: { system: 'kafka', operation: 'send', destination: ({ topic }) => topic },
-  nats: { system: 'nats', operation: 'publish', destination: ({ subject }) => subject },
-  amqp: {
-    system: 'rabbitmq',
-    operation: 'publish',
-    destination: ({ exchange = '', routingKey = '' }) =>
-      exchange ? `${exchange}:${routingKey}` : routingKey,
-  },
-  redis: {
-    system: 'redis',
-    operation: ({ mode }) => (mode === 'list' ? 'RPUSH' : 'XADD'),
-    destination: ({ key }) => key,
-  },
-  sqs: {
-    system: 'aws_sqs',
-    operation: 'SendMessageBatch',
-    destination: ({ url }) => new URL(url).pathname.split('/').at(-1),
-  },
-  mqtt: { system: 'mqtt', operation: 'publish', destination: ({ topic }) => topic },
-  postgres: { system: 'postgresql', operation: 'INSERT', destination: ({ table }) => table },
-  queue: { system: 'cloudflare_queues', operation: 'sendBatch', destination: ({ binding }) => binding },
-};
+// What a delivery to a target is, in traces.
 
 /** @param id of a target that the settings may no longer have */
 export function describeDelivery(targets: readonly SinkTarget[], id: string, messages: number): Attributes {
   const target = targets.find((each) => each.id === id);
   if (target === undefined) return { 'messaging.destination.name': id };
-  const { system, operation, destination } = systems[target.type];
+  const { system, operation, destination } = sinkKinds[target.type].messaging;
   const { routingKey } = target;
   return {
     'messaging.system': system,

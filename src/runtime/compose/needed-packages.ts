@@ -3,16 +3,7 @@ import { createRequire } from 'node:module';
 import { explainNoBinding } from '../../backends/sinks/sink-options.ts';
 import { installCommand, isMissing, type OptionalPackage } from '../../base/optional-packages.ts';
 import type { Config } from '../../config.ts';
-import type { SinkTarget } from '../../ports/event-sink.ts';
-
-const ofTargets: Partial<Readonly<Record<SinkTarget['type'], readonly OptionalPackage[]>>> = {
-  amqp: ['rabbitmq-client'],
-  kafka: ['@platformatic/kafka'],
-  mqtt: ['mqtt'],
-  nats: ['@nats-io/transport-node', '@nats-io/jetstream'],
-  postgres: ['postgres'],
-  redis: ['ioredis'],
-};
+import { sinkKinds } from '../../ports/event-sink.ts';
 
 const ofMetadata: Partial<Readonly<Record<Config['SVC_META_BACKEND'], readonly OptionalPackage[]>>> = {
   'wide-column': ['cassandra-driver'],
@@ -53,7 +44,7 @@ function listNeeds(config: Asked): readonly Need[] {
     },
     ...config.SVC_NOTIFY_TARGETS.map(({ id, type }) => ({
       by: `the target ${id} of SVC_NOTIFY_TARGETS`,
-      packages: ofTargets[type] ?? [],
+      packages: sinkKinds[type].packages ?? [],
     })),
   ];
   if (config.SVC_DATA_BACKEND === 'cluster-pool')
