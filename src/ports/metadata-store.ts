@@ -226,6 +226,15 @@ export interface MetadataHealth {
   readonly warnings: readonly string[];
 }
 
+/** The health of a store in this process, which is its only node. */
+export const localHealth = (
+  name: string,
+  node: Pick<NodeHealth, 'releaseVersion' | 'usedBytes'>,
+): MetadataHealth => ({
+  nodes: [{ name, dataCenter: 'local', rack: 'local', schemaVersion: '1', state: 'UP', ...node }],
+  warnings: [],
+});
+
 /** A commit was refused because a row of it is longer than `commitLimits.rowBytes`. */
 export class RowTooLong extends Error {}
 

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
 import { remoteRecords, serveRecords } from '../../src/backends/metadata/records/remote.ts';
-import { type Sql, type SqliteStore, sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
+import { type Sql, sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
+import type { RecordStore } from '../../src/backends/metadata/records/store.ts';
 import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type Revision, StoreUnavailable } from '../../src/ports/metadata-store.ts';
@@ -14,7 +15,7 @@ import { contractTables, head, headsOf, tallies, talliesOf } from './metadata-st
 
 let directory: string;
 let sql: Sql;
-let store: SqliteStore;
+let store: RecordStore;
 const path = () => join(directory, 'metadata.sqlite');
 const open = (): void => {
   sql = openNodeSqlite({ path: path(), durable: false });

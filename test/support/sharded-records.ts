@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
 import { type RecordCalls, remoteRecords, serveRecords } from '../../src/backends/metadata/records/remote.ts';
 import { shardCalls } from '../../src/backends/metadata/records/shard-calls.ts';
-import { type SqliteStore, sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
+import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
+import type { RecordStore } from '../../src/backends/metadata/records/store.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { contractTables } from '../contract/metadata-store/tables.ts';
@@ -20,7 +21,7 @@ export async function openShards(
   { clock, intentTtlMs }: { readonly clock: Clock; readonly intentTtlMs: number },
 ) {
   const directory = await mkdtemp(join(tmpdir(), 'shards-'));
-  const stores: SqliteStore[] = [];
+  const stores: RecordStore[] = [];
   const faults: { between: Between } = { between: () => undefined };
   const start = (number: number): void => {
     const sql = openNodeSqlite({ path: join(directory, `${number}.sqlite`), durable: false });
@@ -36,7 +37,7 @@ export async function openShards(
     const fault = faults.between(shard, name);
     if (fault === 'lost before') throw new Error('the object was evicted');
     // Not the store of a former life: a call goes to the one that runs now.
-    const serve = serveRecords(stores[shard] as SqliteStore, contractTables)[name] as (
+    const serve = serveRecords(stores[shard] as RecordStore, contractTables)[name] as (
       ...args: unknown[]
     ) => Promise<unknown>;
     const answer = structuredClone(await serve(...structuredClone(args)));

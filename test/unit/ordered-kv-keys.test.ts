@@ -1,7 +1,8 @@
 /** Keys and values in TiKV: their bytes are data of installations, so they do not change from release to release. */
 import { expect, test } from 'vitest';
 import { compareBytes } from '../../src/backends/metadata/key-order.ts';
-import { Keys, pack } from '../../src/backends/metadata/ordered-kv/keys.ts';
+import { Keys } from '../../src/backends/metadata/ordered-kv/keys.ts';
+import { pack } from '../../src/backends/metadata/row-codec.ts';
 
 const keys = new Keys('p/');
 const row = Uint8Array.of(1, 2, 255);

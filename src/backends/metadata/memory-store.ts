@@ -4,22 +4,23 @@
  */
 
 import type { Clock } from '../../ports/clock.ts';
-import type {
-  Abandoned,
-  AnyTable,
-  At,
-  Change,
-  CommitOptions,
-  Cursor,
-  MetadataStore,
-  Op,
-  Outcome,
-  Range,
-  Revision,
-  RowOf,
-  SideChange,
-  SortOf,
-  Stored,
+import {
+  type Abandoned,
+  type AnyTable,
+  type At,
+  type Change,
+  type CommitOptions,
+  type Cursor,
+  localHealth,
+  type MetadataStore,
+  type Op,
+  type Outcome,
+  type Range,
+  type Revision,
+  type RowOf,
+  type SideChange,
+  type SortOf,
+  type Stored,
 } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
 import { secondLookMs, stamp } from './epochs.ts';
@@ -208,15 +209,7 @@ class Memory implements MemoryStore {
   }
 
   async health(): ReturnType<MetadataStore['health']> {
-    const node = {
-      name: 'memory',
-      dataCenter: 'local',
-      rack: 'local',
-      releaseVersion: '1',
-      schemaVersion: '1',
-      state: 'UP',
-    };
-    return { nodes: [node], warnings: [] };
+    return localHealth('memory', { releaseVersion: '1' });
   }
 
   async maintain(): Promise<void> {

@@ -2,6 +2,7 @@
  * Reads some values of a row, which is one msgpack array, and skips the others: a page of a listing needs few columns of a thousand rows.
  * Whole rows are unpacked by the library that packs them.
  */
+import { Packr } from 'msgpackr';
 import type { AnyTable, ColumnType, CopiedRow, Revision, Stored } from '../../ports/metadata-store.ts';
 import {
   buildOrder,
@@ -11,6 +12,20 @@ import {
   type Span,
   type TableOrder,
 } from './key-order.ts';
+
+const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
+
+/** No value packs to no bytes. @returns a copy, because the packer reuses its buffer */
+export const pack = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value));
+/** Blobs in the value share the memory of `bytes`. */
+export const unpack = (bytes: Uint8Array): unknown => packr.unpack(bytes);
+export const unpackRow = (bytes: Uint8Array | undefined): StoredRow | undefined =>
+  bytes === undefined ? undefined : (packr.unpack(bytes) as StoredRow);
+/** A row, or those of its columns that the caller needs. */
+export const unpackSome = (bytes: Uint8Array, requested: Requested | undefined): StoredRow =>
+  requested === undefined
+    ? (packr.unpack(bytes) as StoredRow)
+    : readSome(bytes, { requested, decode: decodeRowText });
 
 /** By position: true for the columns that the caller needs, up to the last of them. */
 export type Requested = readonly boolean[];

@@ -10,7 +10,8 @@ import {
   type RemoteRecords,
   serveRecords,
 } from '../../backends/metadata/records/remote.ts';
-import { type Sql, type SqliteStore, sqliteStore } from '../../backends/metadata/records/sqlite.ts';
+import { type Sql, sqliteStore } from '../../backends/metadata/records/sqlite.ts';
+import type { RecordStore } from '../../backends/metadata/records/store.ts';
 import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import { parseConfig } from '../../config/read-config.ts';
 import type { Config, Environment } from '../../config.ts';
@@ -87,7 +88,7 @@ const wholePlace: ShardPlace = { number: 0, count: 1 };
 export class SluiceMetadata extends ObjectBase {
   readonly #state: ObjectState;
   readonly #env: CloudflareBindings;
-  readonly #store: SqliteStore;
+  readonly #store: RecordStore;
   readonly #calls: Readonly<Record<string, (...args: never[]) => Promise<unknown>>>;
   #place: ShardPlace | undefined;
   /** The metadata of all objects, where there are several. */

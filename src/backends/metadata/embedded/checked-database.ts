@@ -7,7 +7,7 @@
 import type { RootDatabase } from 'lmdb';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { compareBytes, type Span } from '../key-order.ts';
-import type { Requested } from '../row-codec.ts';
+import type { ReadOptions, Visit } from '../records/ordered-store.ts';
 import type { PageFault } from './check-pages.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
 import {
@@ -39,16 +39,6 @@ interface RawRange {
 
 interface Closable {
   close(): void;
-}
-
-/** Gets a row; returns whether the scan continues. */
-export type Visit = (key: Uint8Array, value: unknown) => boolean;
-
-export interface ReadOptions {
-  /** The columns that the caller needs; absent: all. */
-  readonly requested?: Requested | undefined;
-  /** The row before the span is known to be damaged, so it proves nothing. */
-  readonly isBehindDamage?: boolean;
 }
 
 export class CheckedDatabase {

@@ -20,10 +20,10 @@ import { space } from '../records/codec.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
 import type { RawDatabase } from './checked-database.ts';
 import { damagedPagesFile } from './damaged-pages.ts';
+import { nameFault } from './damaged-reads.ts';
 import { assertFormat } from './environment.ts';
 import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
 import { dataFile, LatestCommit, lockFile, Openings } from './meta-page.ts';
-import { nameFault } from './verify.ts';
 
 export interface CompactOptions {
   readonly directory: string;

@@ -26,10 +26,10 @@ import {
 } from '../epochs.ts';
 import type { Columns } from '../key-order.ts';
 import { assertDistinct, findConflict, type Refused } from '../records/transaction.ts';
-import { isAlive, type RowCodec } from '../row-codec.ts';
+import { isAlive, pack, type RowCodec, unpack, unpackRow } from '../row-codec.ts';
 import { assertSameKey, keyOf } from '../rules.ts';
 import type { Cluster } from './health.ts';
-import { type Codecs, type Keys, laneOf, lanes, pack, unpack, unpackRow } from './keys.ts';
+import { type Codecs, type Keys, laneOf, lanes } from './keys.ts';
 
 /** The key of a lock, and what happens once its value is known. */
 interface Locked {

@@ -1,17 +1,9 @@
 /** The key space in a cluster: every key begins with a prefix, then come the keys of the record layer, with lanes of fences and epochs. */
 
-import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { digits } from '../epochs.ts';
 import { expiryKey, keyIn, rowKeyOf, space, textKeyIn } from '../records/codec.ts';
-import {
-  assertSameLayout,
-  decodeRowText as decodeText,
-  type Requested,
-  RowCodec,
-  readSome,
-  type StoredRow,
-} from '../row-codec.ts';
+import { assertSameLayout, pack, RowCodec, unpack } from '../row-codec.ts';
 import type { Cluster } from './health.ts';
 
 const encoder = new TextEncoder();
@@ -69,21 +61,6 @@ export function laneOf(key: Uint8Array): number {
   for (const byte of key) hash = Math.imul(hash ^ byte, 0x01000193);
   return (hash >>> 0) % lanes.fence;
 }
-
-// Values under a key: msgpack. To older stores an empty value means absence, so there is none.
-
-const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
-
-/** A copy, because the packer reuses its buffer. */
-export const pack = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value));
-export const unpack = (bytes: Uint8Array): unknown => packr.unpack(bytes);
-export const unpackRow = (bytes: Uint8Array | undefined): StoredRow | undefined =>
-  bytes === undefined ? undefined : (packr.unpack(bytes) as StoredRow);
-/** The columns of a row that the caller needs. */
-export const unpackSome = (bytes: Uint8Array, requested: Requested | undefined): StoredRow =>
-  requested === undefined
-    ? (packr.unpack(bytes) as StoredRow)
-    : readSome(bytes, { requested, decode: decodeText });
 
 /** Longer than any row key; TiKV accepts more. */
 const keyBytesMax = 4096;

@@ -32,11 +32,13 @@ import {
   type RowCodec,
   rowsPerPage,
   tableSpan,
+  unpackRow,
+  unpackSome,
 } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { Commits, Intents } from './commits.ts';
 import { type Cluster, reaching, storeHealth } from './health.ts';
-import { Codecs, Keys, unpackRow, unpackSome } from './keys.ts';
+import { Codecs, Keys } from './keys.ts';
 
 export interface OrderedKvOptions {
   /** PD's endpoints, `host:port`. */

@@ -1,7 +1,7 @@
 /** SQLite of Node, in WAL mode: readers do not wait for writers, and several processes may share the file. */
 import { chmodSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Sql } from './sqlite.ts';
+import type { Sql, SqlRow, SqlValue } from './sqlite.ts';
 
 export interface NodeSqliteOptions {
   readonly path: string;
@@ -9,6 +9,8 @@ export interface NodeSqliteOptions {
   readonly durable: boolean;
 }
 
+const usedBytes =
+  'SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size';
 /** How long a writer waits for the write lock of another process. The wait blocks the event loop. */
 const busyMs = 10_000;
 
@@ -17,26 +19,21 @@ export function openNodeSqlite({ path, durable }: NodeSqliteOptions): Sql {
   chmodSync(path, 0o600);
   database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durable ? 'FULL' : 'OFF'}`);
   const statements = new Map<string, StatementSync>();
-  const statement = (text: string): StatementSync => {
-    let known = statements.get(text);
-    if (known === undefined) {
-      known = database.prepare(text);
-      statements.set(text, known);
+  function* exec(text: string, ...params: readonly SqlValue[]): Generator<SqlRow> {
+    const statement = statements.get(text) ?? database.prepare(text);
+    statements.set(text, statement);
+    try {
+      yield* statement.iterate(...params) as Iterable<SqlRow>;
+    } catch (cause) {
+      // Node reports the failure of a statement once more when it is used again.
+      statements.delete(text);
+      throw cause;
     }
-    return known;
-  };
-  const one = (text: string): unknown => Object.values(statement(text).get() ?? {})[0];
+  }
+  const one = (text: string): unknown => Object.values([...exec(text)][0] ?? {})[0];
   return {
     version: String(one('SELECT sqlite_version()')),
-    *exec(text, ...params) {
-      try {
-        yield* statement(text).iterate(...params) as Iterable<Record<string, unknown>>;
-      } catch (cause) {
-        // Node reports the failure of a statement once more when it is used again.
-        statements.delete(text);
-        throw cause;
-      }
-    },
+    exec,
     transact(work) {
       database.exec('BEGIN IMMEDIATE');
       try {
@@ -49,9 +46,7 @@ export function openNodeSqlite({ path, durable }: NodeSqliteOptions): Sql {
         throw cause;
       }
     },
-    usedBytes: () =>
-      (Number(one('PRAGMA page_count')) - Number(one('PRAGMA freelist_count'))) *
-      Number(one('PRAGMA page_size')),
+    usedBytes: () => Number(one(usedBytes)),
     close: () => database.close(),
   };
 }

@@ -8,6 +8,13 @@ import type { Requested } from '../row-codec.ts';
 /** Gets an entry; returns whether the scan continues. */
 export type Visit = (key: Uint8Array, value: unknown) => boolean;
 
+export interface ReadOptions {
+  /** The columns that the caller needs. Absent: all. */
+  readonly requested?: Requested | undefined;
+  /** For an engine that verifies its data: the row before the span is known to be damaged, so it proves nothing. */
+  readonly isBehindDamage?: boolean | undefined;
+}
+
 export interface OrderedStore {
   /** The value under a key. */
   get(key: Uint8Array): unknown;
@@ -18,7 +25,7 @@ export interface OrderedStore {
    * Visits the entries of a span in order, until a visit returns false. A visit neither reads nor writes.
    * @returns whether the span was read to its end
    */
-  read(span: Span, visit: Visit, options?: { readonly requested?: Requested | undefined }): boolean;
+  read(span: Span, visit: Visit, options?: ReadOptions): boolean;
   /** Makes the next read see the latest commit of any process. */
   refresh(): void;
 

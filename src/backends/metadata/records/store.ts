@@ -11,6 +11,7 @@ import type {
   CommitOptions,
   CopiedRow,
   Cursor,
+  MetadataHealth,
   MetadataStore,
   Op,
   Outcome,
@@ -36,23 +37,34 @@ import {
 } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { type Codec, Codecs, textKeyIn } from './codec.ts';
-import { removalsPerTransaction } from './expiries.ts';
+import { removalsPerTransaction, sweepExpired } from './expiries.ts';
 import { Intents } from './intents.ts';
-import type { OrderedStore, Submit } from './ordered-store.ts';
+import type { OrderedStore, ReadOptions, Submit } from './ordered-store.ts';
 import { inboxKey, Outbox, type OutboxEntry, type OutboxPorts } from './outbox.ts';
 import type { ShardPlace } from './placement.ts';
 import { Transactions } from './transaction.ts';
 
-export interface RecordPorts {
-  readonly store: OrderedStore;
-  readonly submit: Submit;
+/** What a backend of the layer is opened with. */
+export interface RecordOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** How long an intent's lease lasts without a renewal. */
-  readonly ttlMs: number;
+  /** How long an intent's lease lasts without a renewal: a process that is silent for longer has abandoned its intents. Default 60 s. */
+  readonly intentTtlMs?: number | undefined;
 }
 
-export abstract class RecordStore implements MetadataStore {
+/** What an engine provides. */
+export interface RecordPorts extends RecordOptions {
+  readonly store: OrderedStore;
+  readonly submit: Submit;
+  /** @throws StoreUnavailable where commits or reads cannot be served */
+  health(): MetadataHealth;
+  /** Closes the engine; every commit has ended. */
+  release(): Promise<void>;
+}
+
+const defaultIntentTtlMs = 60_000;
+
+export class RecordStore implements MetadataStore {
   readonly isDistant: boolean = false;
   /** A partition is one ordered range. */
   readonly split = undefined;
@@ -61,16 +73,20 @@ export abstract class RecordStore implements MetadataStore {
   protected readonly intents: Intents;
   protected readonly clock: Clock;
   protected readonly submit: Submit;
+  protected readonly intentTtlMs: number;
+  readonly #ports: RecordPorts;
   readonly #store: OrderedStore;
   #closing: Promise<void> | undefined;
   #outbox: Outbox | undefined;
 
   constructor(ports: RecordPorts) {
+    this.#ports = ports;
     this.#store = ports.store;
     this.submit = ports.submit;
     this.clock = ports.clock;
     this.codecs = new Codecs(ports.store);
-    this.intents = new Intents(ports);
+    this.intentTtlMs = ports.intentTtlMs ?? defaultIntentTtlMs;
+    this.intents = new Intents({ ...ports, ttlMs: this.intentTtlMs });
     this.transactions = new Transactions(ports.store, this.codecs);
   }
 
@@ -84,9 +100,12 @@ export abstract class RecordStore implements MetadataStore {
   }
 
   scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
+    return new RecordCursor<T>(this.scanned(at), range);
+  }
+
+  protected scanned<T extends AnyTable>(at: At<T>): Scanned<T> {
     this.assertOpen();
-    const scanned = { store: this.#store, clock: this.clock, codec: this.codecs.of(at.table), at };
-    return new RecordCursor<T>(scanned, range);
+    return { store: this.#store, clock: this.clock, codec: this.codecs.of(at.table), at };
   }
 
   /** The next rows of a span, for a cursor in another process. @param columns as those of a range */
@@ -95,10 +114,8 @@ export abstract class RecordStore implements MetadataStore {
     span: Span,
     { count, columns }: { readonly count: number; readonly columns?: readonly string[] | undefined },
   ): ReadSpan<T> {
-    this.assertOpen();
-    const codec = this.codecs.of(at.table);
-    const scanned = { store: this.#store, clock: this.clock, codec, at };
-    return readSpan(scanned, span, { count, projection: codec.projection(columns) });
+    const scanned = this.scanned(at);
+    return readSpan(scanned, span, { count, projection: scanned.codec.projection(columns) });
   }
 
   /** The rows of epochs, for a process that reaches the store from elsewhere. */
@@ -281,13 +298,27 @@ export abstract class RecordStore implements MetadataStore {
   }
 
   /** Renews intents and removes expired rows; called three times within each intent's life. */
-  abstract maintain(): Promise<void>;
-  abstract health(): ReturnType<MetadataStore['health']>;
-  /** Frees what the engine holds; every commit has ended. */
-  protected abstract release(): Promise<void>;
+  async maintain(): Promise<void> {
+    try {
+      await this.intents.own.renew();
+    } finally {
+      // On a full disk renewals are refused, and expired rows are removed.
+      await this.sweep(this.clock.now());
+    }
+  }
+
+  /** Removes the rows that have expired. */
+  protected sweep(now: number): Promise<void> {
+    return sweepExpired(this.#store, this.submit, now);
+  }
+
+  async health(): Promise<MetadataHealth> {
+    this.assertOpen();
+    return this.#ports.health();
+  }
 
   close(): Promise<void> {
-    this.#closing ??= this.intents.own.close().then(() => this.release());
+    this.#closing ??= this.intents.own.close().then(() => this.#ports.release());
     return this.#closing;
   }
 
@@ -302,7 +333,7 @@ const isAnyRemoval = (changes: readonly object[]): boolean => changes.some((chan
 
 // A scan: each page is read from a fresh snapshot, so that no snapshot stays open.
 
-interface Scanned<T> {
+export interface Scanned<T> {
   readonly store: OrderedStore;
   readonly clock: Clock;
   readonly codec: Codec;
@@ -314,6 +345,14 @@ export interface ReadSpan<T> {
   readonly rest: Span;
 }
 
+interface PageOptions<T> extends Pick<ReadOptions, 'isBehindDamage'> {
+  readonly count: number;
+  readonly projection: Projection;
+  readonly partitionBytes?: number;
+  /** Gets the rows, so that a caller has those ahead of an error too. */
+  readonly rows?: Stored<RowOf<T>>[];
+}
+
 function readSpan<T extends AnyTable>(
   { store, clock, codec, at }: Scanned<T>,
   span: Span,
@@ -321,9 +360,10 @@ function readSpan<T extends AnyTable>(
     count,
     projection,
     partitionBytes = codec.order.partitionKey(at.in as Columns).length,
-  }: { readonly count: number; readonly projection: Projection; readonly partitionBytes?: number },
+    rows = [],
+    isBehindDamage,
+  }: PageOptions<T>,
 ): ReadSpan<T> {
-  const rows: Stored<RowOf<T>>[] = [];
   if (count <= 0 || compareBytes(span.low, span.high) >= 0) return { rows, rest: span };
   const partition = at.in as Columns;
   const { columns, requested } = projection;
@@ -342,12 +382,12 @@ function readSpan<T extends AnyTable>(
       rest = passed(span, key);
       return false;
     },
-    { requested },
+    { requested, isBehindDamage },
   );
   return { rows, rest };
 }
 
-class RecordCursor<T extends AnyTable> extends SpanCursor<T> {
+export class RecordCursor<T extends AnyTable> extends SpanCursor<T> {
   readonly #scanned: Scanned<T>;
   readonly #projection: Projection;
 
@@ -358,8 +398,14 @@ class RecordCursor<T extends AnyTable> extends SpanCursor<T> {
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    if (this.isDone()) return [];
-    const how = { count, projection: this.#projection, partitionBytes: this.partitionBytes };
+    return this.isDone() ? [] : this.read({ count });
+  }
+
+  /** Reads the next rows, and moves the span behind them. */
+  protected read(
+    options: Omit<PageOptions<T>, 'projection' | 'partitionBytes'>,
+  ): readonly Stored<RowOf<T>>[] {
+    const how = { ...options, projection: this.#projection, partitionBytes: this.partitionBytes };
     const { rows, rest } = readSpan(this.#scanned, this.span, how);
     this.span = rest;
     return rows;
