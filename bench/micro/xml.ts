@@ -1,4 +1,5 @@
-/** Writing a page of a listing and reading a DeleteObjects body, each of 1,000 keys. */
+/** Writing a page of a listing and reading DeleteObjects bodies, each of 1,000 keys. */
+import { XMLParser } from 'fast-xml-parser';
 import { readXml, writeXml } from '../../src/protocol/formats/codec.ts';
 import { listObjectsV2Result } from '../../src/protocol/schemas/listing.ts';
 import { deleteRequest } from '../../src/protocol/schemas/object.ts';
@@ -28,6 +29,8 @@ export async function xml(): Promise<Piece[]> {
   };
   const text = `<Delete>${contents.map(({ Key }) => `<Object><Key>${Key}</Key></Object>`).join('')}</Delete>`;
   const bytes = new TextEncoder().encode(text);
+  const long = new TextEncoder().encode(text.replaceAll('</Key>', `${'x'.repeat(960)}</Key>`));
+  const parser = new XMLParser({ parseTagValue: false, trimValues: false });
   const join = {
     name: 'the same as one template',
     micros: microsOfSync(() => contents.map(lineOf).join('')),
@@ -43,6 +46,14 @@ export async function xml(): Promise<Piece[]> {
       name: 'xml, read 1,000 to delete',
       micros: microsOfSync(() => readXml(deleteRequest, 'Delete', bytes, { maxBytes })),
       floor: decode,
+    },
+    {
+      name: 'xml, read 1,000 of 1,000 bytes to delete',
+      micros: microsOfSync(() => readXml(deleteRequest, 'Delete', long, { maxBytes })),
+      floor: {
+        name: 'fast-xml-parser, into objects',
+        micros: microsOfSync(() => parser.parse(new TextDecoder().decode(long))),
+      },
     },
   ];
 }

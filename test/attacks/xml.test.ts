@@ -354,6 +354,21 @@ test('bodies of nothing but elements, attributes or comments are refused soon', 
   expect((user + system) / 1000).toBeLessThan(500);
 });
 
+test('elements, and comments with CDATA sections, are each bounded as the document is read', () => {
+  const limits = { maxBytes: 10_000, elementsMax: 4 };
+  const read = (source: string) => () => parseXml(utf8(source), limits);
+  expect(read('<a><b/><c></c><d>1</d></a>')().children).toHaveLength(3);
+  expect(read('<a><b/><c></c><d>1</d><e/></a>')).toThrow('more than 4 elements');
+  expect(read('<a><!----><![CDATA[]]><!----><![CDATA[]]><b/></a>')().children).toHaveLength(1);
+  expect(read('<a><!----><![CDATA[]]><!----><![CDATA[]]><!----></a>')).toThrow('more than 4 elements');
+  // What stands behind the bound is not read, and so is not what the refusal is about.
+  expect(read(`<a>${'<b/>'.repeat(4)}<1 &`)).toThrow('more than 4 elements');
+  // A `<` in a comment or a CDATA section begins no element.
+  expect(read(`<a><!--${'<b>'.repeat(10)}--><![CDATA[${'<!'.repeat(10)}]]></a>`)().text).toBe(
+    '<!'.repeat(10),
+  );
+});
+
 test('the largest bodies that the schemas take are within the limits', () => {
   const object =
     '<Object><Key>k</Key><VersionId>v</VersionId><ETag>e</ETag><LastModifiedTime>Wed, 21 Oct 2015 07:28:00 GMT</LastModifiedTime><Size>1</Size></Object>';

@@ -28,9 +28,11 @@ const depthMax = 32;
 /** Attributes of one element. The public S3 bodies have 2. */
 const attributesMax = 16;
 
-/** Refused before a byte of it is parsed: an element takes 4 bytes to send and 200 to keep. */
+/** Every limit is checked as the document is read, so that no more of it is kept in memory: an element takes 4 bytes to send and 200 to keep. */
 export interface XmlLimits {
+  /** A longer body is refused before it is decoded. */
   readonly maxBytes: number;
+  /** Of elements, and again of comments and CDATA sections together: one for each element is plenty. */
   readonly elementsMax?: number;
   /** Characters directly inside one element. A longer text is refused as soon as it is read. */
   readonly textMax?: number;
@@ -39,32 +41,14 @@ const elementsMaxDefault = 10_000;
 /** Above every text of a public S3 body: keys have 1,024 bytes, ARNs and redirects 2,048. */
 const textMaxDefault = 16_384;
 
-export function parseXml(bytes: Uint8Array, limits: XmlLimits): Node {
-  const { maxBytes, elementsMax = elementsMaxDefault, textMax = textMaxDefault } = limits;
+export function parseXml(bytes: Uint8Array, { maxBytes, ...limits }: XmlLimits): Node {
   if (bytes.length > maxBytes) {
     throw malformed(`The body has ${bytes.length} bytes; at most ${maxBytes} are accepted here`);
   }
-  if (hasMoreElements(bytes, elementsMax)) {
-    throw malformed(`The body has more than ${elementsMax} elements, which is the most accepted here`);
-  }
-  return parseText(decodeUtf8(bytes), textMax);
+  return parseText(decodeUtf8(bytes), limits);
 }
 
 const lessThan = 0x3c;
-const [slash, question, exclamation] = [0x2f, 0x3f, 0x21];
-
-/** Counts opening tags, and apart from them comments and CDATA sections: one for each element is plenty. */
-function hasMoreElements(bytes: Uint8Array, max: number): boolean {
-  let elements = 0;
-  let sections = 0;
-  for (let at = bytes.indexOf(lessThan); at >= 0; at = bytes.indexOf(lessThan, at + 1)) {
-    const next = bytes[at + 1];
-    if (next === exclamation) sections += 1;
-    else if (next !== slash && next !== question) elements += 1;
-    if (elements > max || sections > max) return true;
-  }
-  return false;
-}
 
 function decodeUtf8(bytes: Uint8Array): string {
   const [first, second] = bytes;
@@ -83,7 +67,10 @@ function decodeUtf8(bytes: Uint8Array): string {
 const rawControl = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
 
 /** The tree of a document. @throws MalformedXML with line and column */
-export function parseText(input: string, textMax: number = textMaxDefault): Node {
+export function parseText(
+  input: string,
+  { elementsMax = elementsMaxDefault, textMax = textMaxDefault }: Omit<XmlLimits, 'maxBytes'> = {},
+): Node {
   // As every parser reads line ends.
   const source = input.includes('\r') ? input.replace(/\r\n?/g, '\n') : input;
   const control = source.search(rawControl);
@@ -93,6 +80,8 @@ export function parseText(input: string, textMax: number = textMaxDefault): Node
   let root: Building | undefined;
   let open: { readonly node: Building; readonly tag: string; readonly outer: typeof open } | undefined;
   let depth = 0;
+  let elements = 0;
+  let sections = 0;
   for (let here = start; here < source.length; ) {
     if (source.charCodeAt(here) !== lessThan) {
       const next = source.indexOf('<', here);
@@ -100,6 +89,8 @@ export function parseText(input: string, textMax: number = textMaxDefault): Node
       readText(reading, open?.node, { here, end });
       here = end;
     } else if (source.startsWith('<!', here)) {
+      sections += 1;
+      if (sections > elementsMax) throw tooManyElements(elementsMax);
       here = readSection(reading, open?.node, here);
     } else if (source.startsWith('</', here)) {
       closeTag.lastIndex = here;
@@ -113,6 +104,8 @@ export function parseText(input: string, textMax: number = textMaxDefault): Node
       here = closeTag.lastIndex;
     } else {
       if (open === undefined && root !== undefined) throw at(source, here, 'a second root element');
+      elements += 1;
+      if (elements > elementsMax) throw tooManyElements(elementsMax);
       const tag = readOpenTag(reading, here);
       const node: Building = {
         name: tag.name.slice(tag.name.indexOf(':') + 1),
@@ -135,6 +128,9 @@ export function parseText(input: string, textMax: number = textMaxDefault): Node
   if (root === undefined) throw malformed('There is no element in the body');
   return root;
 }
+
+const tooManyElements = (max: number): Refusal =>
+  malformed(`The body has more than ${max} elements, which is the most accepted here`);
 
 interface Reading {
   readonly source: string;
