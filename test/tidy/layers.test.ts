@@ -86,6 +86,9 @@ const layers: Readonly<Record<string, readonly string[]>> = {
 
 const layerOf = (path: string): string => (path.split('/')[1] ?? '').replace(/\.ts$/, '');
 
+/** Types of configurations follow from the schemas of their XML. */
+const typesOnly = /^import type \{[^}]*\} from '[./]*\/protocol\/schemas\/families\.ts';$/gm;
+
 /** The files of `src` that a file imports, type imports included. */
 const importsOf = (path: string, source: string): string[] =>
   [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map(([, to = '']) =>
@@ -96,7 +99,7 @@ function crossings(path: string, source: string): string[] {
   const layer = layerOf(path);
   const allowed = layers[layer];
   if (allowed === undefined) return [`${path}: ${layer} is no layer`];
-  return importsOf(path, source)
+  return importsOf(path, layer === 'domain' ? source.replaceAll(typesOnly, '') : source)
     .map(layerOf)
     .filter(
       (target) => target !== layer && target !== 'errors' && target !== 'base' && !allowed.includes(target),
@@ -111,6 +114,17 @@ test('an import against the direction is reported', () => {
   expect(crossings('src/metadata/objects/objects.ts', `import type { a } from '../ports/clock.ts'`)).toEqual(
     [],
   );
+});
+
+test('the domain takes types of configurations from their schemas, and nothing else of the protocol', () => {
+  const report = (source: string) => crossings('src/domain/configurations/families.ts', source);
+  expect(report(`import type { A } from '../../protocol/schemas/families.ts';`)).toEqual([]);
+  for (const source of [
+    `import { type A, b } from '../../protocol/schemas/families.ts';`,
+    `import { b } from '../../protocol/schemas/families.ts';`,
+    `import type { A } from '../../protocol/schemas/bucket.ts';`,
+  ])
+    expect(report(source)).toEqual(['src/domain/configurations/families.ts imports protocol']);
 });
 
 test('layers import in one direction', () => {

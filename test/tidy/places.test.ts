@@ -72,11 +72,9 @@ const examples: Readonly<Record<string, Example>> = {
     named: /\b\w*BucketCors\b|\bbucketCors\b|\bcorsConfiguration\b|^ {2}cors,$/m,
     places: [
       'src/protocol/schemas/bucket.ts',
-      'src/protocol/schemas/families.ts',
       'src/protocol/operations/operations.ts',
       'src/domain/configurations/families.ts',
       'src/handlers/bucket/cors.ts',
-      'src/handlers/admin/configurations.ts',
     ],
     uses: ['src/gateway/cross-origin.ts'],
     goal: 4,

@@ -1,52 +1,32 @@
-/** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
+/** The families of bucket configurations that the domain itself reads. The type of a document is that of its XML schema. */
 import type { Context } from '../../context.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import type { ConfigurationOf, XmlFamily } from '../../protocol/schemas/families.ts';
 import { type Family, family, readDocument } from './documents.ts';
-import type { Lifecycle, TagFilter } from './lifecycle-rules.ts';
-import type { Notification } from './notification.ts';
+import type { Lifecycle } from './lifecycle-rules.ts';
 
-export interface Tagging {
-  readonly TagSet: readonly { readonly Key: string; readonly Value: string }[];
-}
-export const bucketTagging = family<Tagging>('tagging');
+/** A family whose document is stored as its XML is read. */
+const schemaFamily = <F extends XmlFamily>(name: F): Family<ConfigurationOf<F>> => family(name);
 
-/** Grants of the bucket itself. Unset means that only its owner has access. */
-export const bucketAcl = family<readonly Grant[]>('acl');
+export interface Tagging extends ConfigurationOf<'tagging'> {}
+export const bucketTagging = schemaFamily('tagging');
 
-export interface OwnershipControls {
-  readonly Rule: readonly {
-    readonly ObjectOwnership: 'BucketOwnerEnforced' | 'BucketOwnerPreferred' | 'ObjectWriter';
-  }[];
-}
+/** Grants of the bucket itself, with accounts in place of the names that the XML has. Unset means that only its owner has access. */
+export const bucketAcl = family<readonly Grant[]>('acl' satisfies XmlFamily);
+
+export interface OwnershipControls extends ConfigurationOf<'ownership-controls'> {}
 /** Unset means ObjectWriter. */
-export const ownershipControls = family<OwnershipControls>('ownership-controls');
+export const ownershipControls = schemaFamily('ownership-controls');
 
-interface PublicAccessBlock {
-  readonly BlockPublicAcls?: boolean;
-  readonly IgnorePublicAcls?: boolean;
-  readonly BlockPublicPolicy?: boolean;
-  readonly RestrictPublicBuckets?: boolean;
-}
-export const publicAccessBlock: Family<PublicAccessBlock> = {
-  ...family<PublicAccessBlock>('public-access-block'),
-  fencesWriters: true,
-};
+export const publicAccessBlock = { ...schemaFamily('public-access-block'), fencesWriters: true };
 
-export interface CorsRule {
-  readonly ID?: string;
-  readonly AllowedHeader: readonly string[];
-  readonly AllowedMethod: readonly string[];
-  readonly AllowedOrigin: readonly string[];
-  readonly ExposeHeader: readonly string[];
-  readonly MaxAgeSeconds?: number;
-}
-export interface Cors {
-  readonly CORSRule: readonly CorsRule[];
-}
-export const bucketCors = family<Cors>('cors');
+export interface Cors extends ConfigurationOf<'cors'> {}
+export type CorsRule = Cors['CORSRule'][number];
+export const bucketCors = schemaFamily('cors');
 
+/** Its document has the minimum size too, which XML clients send in a header. */
 export const bucketLifecycle: Family<Lifecycle> = {
-  ...family<Lifecycle>('lifecycle'),
+  ...family<Lifecycle>('lifecycle' satisfies XmlFamily),
   // The worker's commits rest on the rules, and the first configuration begins the age index.
   fencesWriters: true,
 };
@@ -60,123 +40,29 @@ export async function readRules(
   return lifecycle && { ...lifecycle, dayMs: ctx.config.SVC_LIFECYCLE_DAY };
 }
 
-type Switch = 'Enabled' | 'Disabled';
+export type ReplicationRule = ConfigurationOf<'replication'>['Rule'][number];
+export const bucketReplication = schemaFamily('replication');
 
-export interface ReplicationRule {
-  readonly ID?: string;
-  readonly Priority?: number;
-  /** From the first version of the API, in place of the filter. */
-  readonly Prefix?: string;
-  readonly Filter?: {
-    readonly Prefix?: string;
-    readonly Tag?: TagFilter;
-    readonly And?: { readonly Prefix?: string; readonly Tag: readonly TagFilter[] };
-  };
-  readonly Status: Switch;
-  readonly SourceSelectionCriteria?: {
-    readonly SseKmsEncryptedObjects?: { readonly Status: Switch };
-    readonly ReplicaModifications?: { readonly Status: Switch };
-  };
-  readonly ExistingObjectReplication?: { readonly Status: Switch };
-  readonly Destination: {
-    /** An ARN. */
-    readonly Bucket: string;
-    readonly Account?: string;
-    readonly StorageClass?: string;
-    readonly AccessControlTranslation?: { readonly Owner: 'Destination' };
-    readonly EncryptionConfiguration?: { readonly ReplicaKmsKeyID?: string };
-    readonly ReplicationTime?: { readonly Status: Switch; readonly Time: { readonly Minutes: number } };
-    readonly Metrics?: { readonly Status: Switch; readonly EventThreshold?: { readonly Minutes: number } };
-  };
-  readonly DeleteMarkerReplication?: { readonly Status?: Switch };
-  readonly DeleteReplication?: { readonly Status?: Switch };
-}
-
-interface Replication {
-  readonly Role: string;
-  /** Exactly one. */
-  readonly Rule: readonly ReplicationRule[];
-}
-export const bucketReplication = family<Replication>('replication');
-
-interface BucketEncryption {
-  readonly Rule: readonly {
-    readonly ApplyServerSideEncryptionByDefault?: {
-      readonly SSEAlgorithm: 'AES256' | 'aws:kms' | 'aws:kms:dsse';
-      readonly KMSMasterKeyID?: string;
-    };
-    readonly BucketKeyEnabled?: boolean;
-    readonly BlockedEncryptionTypes?: { readonly EncryptionType: readonly ('NONE' | 'SSE-C')[] };
-  }[];
-}
 /** Unset: objects are stored unencrypted. */
-export const bucketEncryption = family<BucketEncryption>('encryption');
+export const bucketEncryption = schemaFamily('encryption');
 
+export interface Logging extends ConfigurationOf<'logging'> {}
+type LoggingTarget = NonNullable<Logging['LoggingEnabled']>;
 /** A grantee as XML names it. */
-export interface NamedGrantee {
-  readonly type: 'CanonicalUser' | 'AmazonCustomerByEmail' | 'Group';
-  readonly ID?: string;
-  readonly DisplayName?: string;
-  readonly EmailAddress?: string;
-  readonly URI?: string;
-}
-
-export interface Logging {
-  readonly LoggingEnabled?: {
-    readonly TargetBucket: string;
-    readonly TargetPrefix: string;
-    readonly TargetGrants?: readonly {
-      readonly Grantee: NamedGrantee;
-      readonly Permission: 'FULL_CONTROL' | 'READ' | 'WRITE';
-    }[];
-    readonly TargetObjectKeyFormat?: {
-      readonly SimplePrefix?: object;
-      readonly PartitionedPrefix?: { readonly PartitionDateSource?: 'EventTime' | 'DeliveryTime' };
-    };
-  };
-}
+export type NamedGrantee = NonNullable<LoggingTarget['TargetGrants']>[number]['Grantee'];
 /** Set when access to the bucket is logged. */
-export const bucketLogging = family<Logging>('logging');
+export const bucketLogging = schemaFamily('logging');
 
-export interface RoutingRule {
-  readonly Condition?: { readonly KeyPrefixEquals?: string; readonly HttpErrorCodeReturnedEquals?: string };
-  readonly Redirect: {
-    readonly Protocol?: string;
-    readonly HostName?: string;
-    readonly ReplaceKeyPrefixWith?: string;
-    readonly ReplaceKeyWith?: string;
-    readonly HttpRedirectCode?: string;
-  };
-}
-
-/** Either everything is redirected, or there is an index document. */
-export interface Website {
-  readonly RedirectAllRequestsTo?: { readonly HostName: string; readonly Protocol?: string };
-  readonly IndexDocument?: { readonly Suffix: string };
-  readonly ErrorDocument?: { readonly Key: string };
-  readonly RoutingRules?: readonly RoutingRule[];
-}
-export const bucketWebsite = family<Website>('website');
+export interface Website extends ConfigurationOf<'website'> {}
+export type RoutingRule = NonNullable<Website['RoutingRules']>[number];
+export const bucketWebsite = schemaFamily('website');
 
 /** Set when at least one event has a target. */
-export const bucketNotification = family<Notification>('notification');
+export const bucketNotification = schemaFamily('notification');
 
-export interface ObjectLockConfiguration {
-  readonly ObjectLockEnabled: 'Enabled';
-  /** The retention of versions whose writers name none. */
-  readonly Rule?: {
-    readonly DefaultRetention: {
-      readonly Mode: 'GOVERNANCE' | 'COMPLIANCE';
-      readonly Days?: number;
-      readonly Years?: number;
-    };
-  };
-}
+export interface ObjectLockConfiguration extends ConfigurationOf<'object-lock'> {}
 /** Set by the first PutObjectLockConfiguration; a bucket may have Object Lock without it, and never loses it. */
-export const objectLock = family<ObjectLockConfiguration>('object-lock');
+export const objectLock = schemaFamily('object-lock');
 
-interface RequestPayment {
-  readonly Payer: 'BucketOwner' | 'Requester';
-}
 /** Unset means BucketOwner. */
-export const requestPayment = family<RequestPayment>('request-payment');
+export const requestPayment = schemaFamily('request-payment');

@@ -1,46 +1,13 @@
 /** The inventory configurations of a bucket: one document holds all of them, each with an id. */
+import type { ConfigurationOf, XmlFamily } from '../../protocol/schemas/families.ts';
 import { family } from './documents.ts';
 
+export interface Inventory extends ConfigurationOf<'inventory'> {}
 /** The fields of each version in an inventory, beside bucket and key. */
-export type InventoryField =
-  | 'Size'
-  | 'LastModifiedDate'
-  | 'StorageClass'
-  | 'ETag'
-  | 'IsMultipartUploaded'
-  | 'ReplicationStatus'
-  | 'EncryptionStatus'
-  | 'ObjectLockRetainUntilDate'
-  | 'ObjectLockMode'
-  | 'ObjectLockLegalHoldStatus'
-  | 'IntelligentTieringAccessTier'
-  | 'BucketKeyStatus'
-  | 'ChecksumAlgorithm'
-  | 'ObjectAccessControlList'
-  | 'ObjectOwner'
-  | 'LifecycleExpirationDate';
-
-export interface Inventory {
-  readonly Id: string;
-  readonly IsEnabled: boolean;
-  readonly Filter?: { readonly Prefix: string };
-  readonly Destination: {
-    readonly S3BucketDestination: {
-      readonly AccountId?: string;
-      /** An ARN. */
-      readonly Bucket: string;
-      readonly Format: 'CSV' | 'ORC' | 'Parquet';
-      readonly Prefix?: string;
-      readonly Encryption?: { readonly 'SSE-S3'?: object; readonly 'SSE-KMS'?: { readonly KeyId: string } };
-    };
-  };
-  readonly Schedule: { readonly Frequency: 'Daily' | 'Weekly' };
-  readonly IncludedObjectVersions: 'All' | 'Current';
-  readonly OptionalFields?: readonly InventoryField[];
-}
+export type InventoryField = NonNullable<Inventory['OptionalFields']>[number];
 
 /** Ordered by id; never an empty list. */
-export const bucketInventories = family<readonly Inventory[]>('inventory');
+export const bucketInventories = family<readonly Inventory[]>('inventory' satisfies XmlFamily);
 
 export const findInventory = (
   inventories: readonly Inventory[] | undefined,

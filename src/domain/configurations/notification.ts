@@ -1,24 +1,9 @@
 /** The notification configuration of a bucket: which events go to which sinks. */
+import type { ConfigurationOf } from '../../protocol/schemas/families.ts';
 
-export interface NotificationRule {
-  readonly Id?: string;
-  /** Such as `s3:ObjectCreated:Put`, or `s3:ObjectCreated:*`. */
-  readonly Event: readonly string[];
-  readonly Filter?: {
-    readonly S3Key?: { readonly FilterRule: readonly { readonly Name: string; readonly Value: string }[] };
-  };
-}
-
-export interface Notification {
-  readonly TopicConfiguration: readonly (NotificationRule & { readonly Topic: string })[];
-  readonly QueueConfiguration: readonly (NotificationRule & { readonly Queue: string })[];
-  readonly CloudFunctionConfiguration: readonly (NotificationRule & {
-    readonly CloudFunction: string;
-    readonly InvocationRole?: string;
-  })[];
-  /** Would need an event bus, which this service does not have: never stored. */
-  readonly EventBridgeConfiguration?: object;
-}
+export interface Notification extends ConfigurationOf<'notification'> {}
+/** What the rules of the three kinds have in common. */
+export type NotificationRule = Omit<Notification['TopicConfiguration'][number], 'Topic'>;
 
 /** A rule of any of the three kinds, with its target ARN and the service that the ARN must name. */
 export interface TargetedRule extends NotificationRule {

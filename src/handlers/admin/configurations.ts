@@ -12,18 +12,18 @@ import {
   configurationShapes,
   familiesWithIds,
 } from '../../protocol/schemas/families.ts';
-import { accessBlock, acl, ownership, policy } from '../bucket/access.ts';
-import { bucketTags, requestPayer } from '../bucket/bucket.ts';
-import { cors } from '../bucket/cors.ts';
-import { encryption } from '../bucket/encryption.ts';
-import { inventory } from '../bucket/inventory.ts';
-import { lifecycle } from '../bucket/lifecycle.ts';
-import { logging } from '../bucket/logging.ts';
-import { notification } from '../bucket/notification.ts';
-import { objectLocking } from '../bucket/object-lock.ts';
-import { replication } from '../bucket/replication.ts';
-import { versioning } from '../bucket/versioning.ts';
-import { website } from '../bucket/website.ts';
+import * as access from '../bucket/access.ts';
+import * as buckets from '../bucket/bucket.ts';
+import * as cors from '../bucket/cors.ts';
+import * as encryption from '../bucket/encryption.ts';
+import * as inventory from '../bucket/inventory.ts';
+import * as lifecycle from '../bucket/lifecycle.ts';
+import * as logging from '../bucket/logging.ts';
+import * as notification from '../bucket/notification.ts';
+import * as objectLock from '../bucket/object-lock.ts';
+import * as replication from '../bucket/replication.ts';
+import * as versioning from '../bucket/versioning.ts';
+import * as website from '../bucket/website.ts';
 import { type Checks, firstRefusal, gatherRefusals, type PartRefusal } from '../common/checks.ts';
 import type { Configuration, Configuring } from '../common/document.ts';
 import { emptyReply } from '../handler.ts';
@@ -173,26 +173,34 @@ export const PutBucketConfigurationEntry: AdminHandler<'PutBucketConfigurationEn
 export const DeleteBucketConfiguration: AdminHandler<'DeleteBucketConfiguration'> = remove;
 export const DeleteBucketConfigurationEntry: AdminHandler<'DeleteBucketConfigurationEntry'> = remove;
 
-// The families of bucket configurations that the operator API reads and writes.
+// The families of bucket configurations that the operator API reads and writes: all that the handlers of buckets export.
 
-const configurations: { readonly [F in ConfigurationFamily]: Configuration<never> } = {
-  acl,
-  cors,
-  encryption,
-  inventory,
-  lifecycle,
-  logging,
-  notification,
-  'object-lock': objectLocking,
-  'ownership-controls': ownership,
-  policy,
-  'public-access-block': accessBlock,
-  replication,
-  'request-payment': requestPayer,
-  tagging: bucketTags,
-  versioning,
-  website,
+const exported = {
+  ...access,
+  ...buckets,
+  ...cors,
+  ...encryption,
+  ...inventory,
+  ...lifecycle,
+  ...logging,
+  ...notification,
+  ...objectLock,
+  ...replication,
+  ...versioning,
+  ...website,
 };
+type Exported = Extract<(typeof exported)[keyof typeof exported], { readonly family: string }>;
+
+const isConfiguration = (value: unknown): value is Configuration<never> =>
+  typeof value === 'object' && value !== null && 'family' in value;
+
+/** A family of the schemas that no handler exports is an error of the compiler where this is read. */
+const configurations = Object.fromEntries(
+  Object.values<unknown>(exported)
+    .filter(isConfiguration)
+    .map((each) => [each.family, each]),
+  // The cast: the names are those of the values.
+) as unknown as Readonly<Record<Exported['family'], Configuration<never>>>;
 
 /** @throws InvalidArgument naming the families */
 function readFamily(name: string): ConfigurationFamily {

@@ -82,7 +82,8 @@ async function prepare(
   };
 }
 
-export const policy: Configuration<string> = {
+export const policy: Configuration<string, 'policy'> = {
+  family: 'policy',
   unset: 'NoSuchBucketPolicy',
   async read(ctx, bucket) {
     const set = await readDocument(ctx, bucket, bucketPolicy);
@@ -185,7 +186,8 @@ async function prepareAcl(
 }
 
 /** Without a document of its own, the owner alone has access: that is shown. */
-export const acl: Configuration<AccessControlPolicy> = {
+export const acl: Configuration<AccessControlPolicy, 'acl'> = {
+  family: 'acl',
   unset: 'NoSuchConfiguration',
   read: async (ctx, bucket) => toAcl(ctx, await readAclDocument(ctx, bucket)),
   async prepare(ctx, request, { value }) {
@@ -202,7 +204,6 @@ export const acl: Configuration<AccessControlPolicy> = {
 
 const ownershipHandlers = document({
   family,
-  root: 'OwnershipControls',
   schema: ownershipControls,
   unset: 'OwnershipControlsNotFoundError',
   amend: async (row, value, ctx) => {
@@ -230,7 +231,6 @@ const nothingBlocked = {
 
 const blockHandlers = document({
   family: publicAccessBlock,
-  root: 'PublicAccessBlockConfiguration',
   schema: publicAccessBlockConfiguration,
   unset: 'NoSuchPublicAccessBlockConfiguration',
   // All four are shown, also those that were not sent.

@@ -65,7 +65,6 @@ export const GetReplicaSite: HandlerOf<'GetReplicaSite'> = async (ctx, request) 
 
 const configuration = document({
   family: requestPayment,
-  root: 'RequestPaymentConfiguration',
   schema: requestPaymentConfiguration,
   unset: { Payer: 'BucketOwner' },
 });
@@ -159,7 +158,6 @@ const tagsMax = 50;
 
 const tagConfiguration = document({
   family: bucketTagging,
-  root: 'Tagging',
   schema: tagging,
   unset: 'NoSuchTagSet',
   putStatus: 204,

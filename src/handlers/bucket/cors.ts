@@ -73,7 +73,6 @@ function checkWildcards(element: string, value: string): void {
 
 const configuration = document({
   family: bucketCors,
-  root: 'CORSConfiguration',
   schema: corsConfiguration,
   unset: 'NoSuchCORSConfiguration',
   validate: async (_ctx, { checks }, value) => {

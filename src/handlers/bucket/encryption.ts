@@ -48,7 +48,6 @@ async function checkKey(
 
 const configuration = document({
   family: bucketEncryption,
-  root: 'ServerSideEncryptionConfiguration',
   schema: serverSideEncryptionConfiguration,
   unset: 'ServerSideEncryptionConfigurationNotFoundError',
   validate: async (ctx, request, value) => {

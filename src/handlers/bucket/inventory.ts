@@ -124,7 +124,8 @@ async function remove(ctx: Context, { bucket, record }: Pick<Configuring, 'bucke
   });
 }
 
-export const inventory: Configuration<Inventory> = {
+export const inventory: Configuration<Inventory, 'inventory'> = {
+  family: 'inventory',
   unset: 'NoSuchConfiguration',
   async read(ctx, bucket, id) {
     const inventories = await readDocument(ctx, bucket, bucketInventories);

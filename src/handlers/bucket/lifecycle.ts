@@ -31,9 +31,8 @@ function readMinimumSize(request: Pick<Authorized, 'own'>): Lifecycle['minimumSi
   throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: input } });
 }
 
-const configuration = document<Lifecycle>({
+const configuration = document<Lifecycle, 'lifecycle'>({
   family: bucketLifecycle,
-  root: 'LifecycleConfiguration',
   schema: lifecycleConfiguration,
   unset: 'NoSuchLifecycleConfiguration',
   limits: lifecycleLimits,

@@ -68,7 +68,6 @@ async function resolveGrant(ctx: Context, { Grantee, Permission }: TargetGrant):
 
 const configuration = document({
   family: bucketLogging,
-  root: 'BucketLoggingStatus',
   schema: bucketLoggingStatus,
   unset: {},
   isEmpty: ({ LoggingEnabled }) => LoggingEnabled === undefined,

@@ -122,7 +122,6 @@ async function askTargets(ctx: Context, request: Configuring, rules: readonly Ta
 
 const configuration = document({
   family: bucketNotification,
-  root: 'NotificationConfiguration',
   schema: notificationConfiguration,
   unset: { TopicConfiguration: [], QueueConfiguration: [], CloudFunctionConfiguration: [] },
   isEmpty: (value) => listRules(value).length === 0,

@@ -62,7 +62,8 @@ const readConfiguration = async (ctx: Context, bucket: BucketRow): Promise<Objec
   (await readDocument(ctx, bucket, objectLock)) ?? { ObjectLockEnabled: 'Enabled' };
 
 /** Object Lock, once enabled, stays. */
-export const objectLocking: Configuration<ObjectLockConfiguration> = {
+export const objectLocking: Configuration<ObjectLockConfiguration, 'object-lock'> = {
+  family: 'object-lock',
   unset: 'ObjectLockConfigurationNotFoundError',
   read: (ctx, bucket) => (bucket.objectLock ? readConfiguration(ctx, bucket) : undefined),
   prepare,

@@ -177,7 +177,6 @@ async function askOwner(
 
 const replicationDocument = document({
   family: bucketReplication,
-  root: 'ReplicationConfiguration',
   schema: replicationConfiguration,
   unset: 'ReplicationConfigurationNotFoundError',
   validate: async (ctx, request, value) => {

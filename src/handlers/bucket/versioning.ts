@@ -52,7 +52,8 @@ async function prepare(
 }
 
 /** MFA delete is shown, and can only be changed with a code of the account's root, which an operator does not have. */
-export const versioning: Configuration<VersioningConfiguration> = {
+export const versioning: Configuration<VersioningConfiguration, 'versioning'> = {
+  family: 'versioning',
   unset: {},
   read: (_ctx, bucket) => {
     const visible = toVersioning(bucket);

@@ -90,7 +90,6 @@ function checkIndex(IndexDocument: Website['IndexDocument']): void {
 
 const websiteDocument = document({
   family: bucketWebsite,
-  root: 'WebsiteConfiguration',
   schema: websiteConfiguration,
   unset: 'NoSuchWebsiteConfiguration',
   validate: async (_ctx, { checks }, value) => {

@@ -11,19 +11,18 @@ import type { Recorder } from '../../domain/common/recorder.ts';
 import { changeDocument, type Family, readDocument } from '../../domain/configurations/documents.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { jsonOf, readXml, type Xml } from '../../protocol/formats/codec.ts';
+import { jsonOf, readXml } from '../../protocol/formats/codec.ts';
 import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply.ts';
+import type { ConfigurationSchema } from '../../protocol/schemas/common.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../handler.ts';
 import { type Checks, firstRefusal } from './checks.ts';
 
-interface DocumentRules<T> {
+interface DocumentRules<T, F extends string> {
   readonly family: Family<T>;
-  /** The root element. */
-  readonly root: string;
-  readonly schema: Xml<T>;
+  readonly schema: ConfigurationSchema<F, T>;
   /** The answer for an unset configuration: an error code, or the default document. */
   readonly unset: ErrorCode | T;
   /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
@@ -53,15 +52,15 @@ interface HeaderField<T> {
 }
 
 type Handle = (ctx: Context, request: AuthorizedInBucket) => Promise<Reply>;
-interface DocumentHandlers<T> {
+interface DocumentHandlers<T, F extends string> {
   readonly get: Handle;
   readonly put: Handle;
   readonly remove: Handle;
-  readonly configuration: Configuration<T>;
+  readonly configuration: Configuration<T, F>;
 }
 
-export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
-  const { family, root, schema, unset, amend } = rules;
+export function document<T, F extends string>(rules: DocumentRules<T, F>): DocumentHandlers<T, F> {
+  const { family, schema, unset, amend } = rules;
   const change = async (ctx: Context, request: Configuring, value: T | undefined): Promise<boolean> =>
     changeDocument(ctx, {
       bucket: request.bucket,
@@ -85,6 +84,7 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
   };
   return {
     configuration: {
+      family: schema.family,
       unset: unset as ErrorCode | (T & object),
       async read(ctx, bucket) {
         const value = await readDocument(ctx, bucket, family);
@@ -100,8 +100,8 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
     },
     async get(ctx, { bucket }) {
       const value = await readDocument(ctx, bucket, family);
-      if (value !== undefined) return xmlReply(schema, root, value, rules.headers?.(value));
-      if (typeof unset !== 'string') return xmlReply(schema, root, unset);
+      if (value !== undefined) return xmlReply(schema, schema.root, value, rules.headers?.(value));
+      if (typeof unset !== 'string') return xmlReply(schema, schema.root, unset);
       throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
     },
     async put(ctx, request) {
@@ -115,13 +115,16 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
   };
 }
 
-function read<T>(request: AuthorizedInBucket, rules: DocumentRules<T>): T {
+function read<T>(
+  request: AuthorizedInBucket,
+  { schema, limits }: Pick<DocumentRules<T, string>, 'schema' | 'limits'>,
+): T {
   const maxBytes = describeOperation(request.operation).bodyMax ?? bodyMaxDefault;
-  return readXml(rules.schema, rules.root, request.body, { maxBytes, ...rules.limits });
+  return readXml(schema, schema.root, request.body, { maxBytes, ...limits });
 }
 
 /** The document with its field for a header. */
-function showHeader<T>({ headerField, schema }: DocumentRules<T>, value: T): unknown {
+function showHeader<T>({ headerField, schema }: DocumentRules<T, string>, value: T): unknown {
   if (headerField === undefined) return value;
   const { field, read: readField } = headerField;
   const visible: Record<string, unknown> = {};
@@ -132,7 +135,7 @@ function showHeader<T>({ headerField, schema }: DocumentRules<T>, value: T): unk
 }
 
 /** The document without its field for a header, and the headers that the field stands for. */
-function takeHeader<T>({ headerField }: DocumentRules<T>, value: T) {
+function takeHeader<T>({ headerField }: Pick<DocumentRules<T, string>, 'headerField'>, value: T) {
   if (headerField === undefined) return { own: new Map<string, string>(), rest: value };
   const { [headerField.field]: text, ...rest } = value as Readonly<Record<string, unknown>>;
   const own = new Map(typeof text === 'string' ? [[headerField.header, text]] : []);
@@ -172,7 +175,9 @@ export async function storeConfiguration<Input, P extends Prepared>(
   return prepared;
 }
 
-export interface Configuration<in T> {
+/** A configuration of a bucket. The operator API finds it by its family. */
+export interface Configuration<in T, out F extends string = string> {
+  readonly family: F;
   /** What is set; undefined where nothing is. Of a family with ids: the one with the id, or all of them by id. */
   read(ctx: Context, bucket: BucketRow, id?: string): Awaitable<unknown>;
   /** The answer for one that is not set: an error code, or the default document. */

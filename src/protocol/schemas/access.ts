@@ -14,15 +14,19 @@ import {
   token,
 } from '../formats/codec.ts';
 import { type JsonSchema, type JsonShape, showJson } from '../formats/json-shape.ts';
-import { owner } from './common.ts';
+import { configuration, owner } from './common.ts';
 
 /** Root `PublicAccessBlockConfiguration`; what is absent is false. */
-export const publicAccessBlockConfiguration = element({
-  BlockPublicAcls: optional(bool),
-  IgnorePublicAcls: optional(bool),
-  BlockPublicPolicy: optional(bool),
-  RestrictPublicBuckets: optional(bool),
-});
+export const publicAccessBlockConfiguration = configuration(
+  'public-access-block',
+  'PublicAccessBlockConfiguration',
+  element({
+    BlockPublicAcls: optional(bool),
+    IgnorePublicAcls: optional(bool),
+    BlockPublicPolicy: optional(bool),
+    RestrictPublicBuckets: optional(bool),
+  }),
+);
 
 // The reply of GetBucketPolicyStatus: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetBucketPolicyStatus.html
 
@@ -95,10 +99,14 @@ const grant = element({
 const grantsMax = 100;
 
 /** Root `AccessControlPolicy`. */
-export const accessControlPolicy = element({
-  Owner: optional(owner),
-  AccessControlList: many(grant, { name: 'Grant', max: grantsMax }),
-});
+export const accessControlPolicy = configuration(
+  'acl',
+  'AccessControlPolicy',
+  element({
+    Owner: optional(owner),
+    AccessControlList: many(grant, { name: 'Grant', max: grantsMax }),
+  }),
+);
 export type AccessControlPolicy = Infer<typeof accessControlPolicy>;
 
 // The JSON form of a bucket policy: the document itself. The engine of policies parses it (`auth/policy/document`).
@@ -156,9 +164,13 @@ export const bucketPolicyDocument: JsonShape<string> = {
 // The body of the ownership operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketOwnershipControls.html
 
 /** Root `OwnershipControls`. */
-export const ownershipControls = element({
-  Rule: many(
-    element({ ObjectOwnership: oneOf('BucketOwnerPreferred', 'ObjectWriter', 'BucketOwnerEnforced') }),
-    { min: 1, max: 1 },
-  ),
-});
+export const ownershipControls = configuration(
+  'ownership-controls',
+  'OwnershipControls',
+  element({
+    Rule: many(
+      element({ ObjectOwnership: oneOf('BucketOwnerPreferred', 'ObjectWriter', 'BucketOwnerEnforced') }),
+      { min: 1, max: 1 },
+    ),
+  }),
+);

@@ -16,6 +16,7 @@ import {
   token,
 } from '../formats/codec.ts';
 import { grantee } from './access.ts';
+import { configuration } from './common.ts';
 import { tag } from './object.ts';
 
 /**
@@ -38,10 +39,14 @@ export type CreateBucketConfiguration = Infer<typeof createBucketConfiguration>;
 /** The reply of GetBucketLocation is one element; empty for the default region. */
 export const locationConstraint = token;
 
-export const versioningConfiguration = element({
-  Status: optional(oneOf('Enabled', 'Suspended')),
-  MfaDelete: optional(oneOf('Enabled', 'Disabled')),
-});
+export const versioningConfiguration = configuration(
+  'versioning',
+  'VersioningConfiguration',
+  element({
+    Status: optional(oneOf('Enabled', 'Suspended')),
+    MfaDelete: optional(oneOf('Enabled', 'Disabled')),
+  }),
+);
 export type VersioningConfiguration = Infer<typeof versioningConfiguration>;
 
 // The body of the CORS operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketCors.html
@@ -56,9 +61,13 @@ const corsRule = element({
 });
 
 /** Root `CORSConfiguration`. */
-export const corsConfiguration = element({
-  CORSRule: documented(many(corsRule, { ...limitedByHandler, min: 1 }), { maxItems: 100 }),
-});
+export const corsConfiguration = configuration(
+  'cors',
+  'CORSConfiguration',
+  element({
+    CORSRule: documented(many(corsRule, { ...limitedByHandler, min: 1 }), { maxItems: 100 }),
+  }),
+);
 
 // The body of the encryption operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketEncryption.html
 
@@ -77,7 +86,11 @@ const rule = element({
 export type ServerSideEncryptionRule = Infer<typeof rule>;
 
 /** Root `ServerSideEncryptionConfiguration`. */
-export const serverSideEncryptionConfiguration = element({ Rule: many(rule, { min: 1, max: 1 }) });
+export const serverSideEncryptionConfiguration = configuration(
+  'encryption',
+  'ServerSideEncryptionConfiguration',
+  element({ Rule: many(rule, { min: 1, max: 1 }) }),
+);
 
 /** Root `ObjectEncryption`: https://docs.aws.amazon.com/AmazonS3/latest/API/API_UpdateObjectEncryption.html */
 export const objectEncryption = element({
@@ -99,16 +112,20 @@ const targetObjectKeyFormat = checked(
 );
 
 /** Root `BucketLoggingStatus`; without an element inside it turns logging off. */
-export const bucketLoggingStatus = element({
-  LoggingEnabled: optional(
-    element({
-      TargetBucket: token,
-      TargetPrefix: text,
-      TargetGrants: optional(many(targetGrant, { name: 'Grant', max: 100 })),
-      TargetObjectKeyFormat: optional(targetObjectKeyFormat),
-    }),
-  ),
-});
+export const bucketLoggingStatus = configuration(
+  'logging',
+  'BucketLoggingStatus',
+  element({
+    LoggingEnabled: optional(
+      element({
+        TargetBucket: token,
+        TargetPrefix: text,
+        TargetGrants: optional(many(targetGrant, { name: 'Grant', max: 100 })),
+        TargetObjectKeyFormat: optional(targetObjectKeyFormat),
+      }),
+    ),
+  }),
+);
 
 // Bodies of the Object Lock operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObjectLockConfiguration.html,
 // …/API_PutObjectRetention.html and …/API_PutObjectLegalHold.html
@@ -128,10 +145,14 @@ const defaultRetention = checked(
 export type DefaultRetention = Infer<typeof defaultRetention>;
 
 /** Root `ObjectLockConfiguration`. */
-export const objectLockConfiguration = element({
-  ObjectLockEnabled: optional(oneOf('Enabled')),
-  Rule: optional(element({ DefaultRetention: defaultRetention })),
-});
+export const objectLockConfiguration = configuration(
+  'object-lock',
+  'ObjectLockConfiguration',
+  element({
+    ObjectLockEnabled: optional(oneOf('Enabled')),
+    Rule: optional(element({ DefaultRetention: defaultRetention })),
+  }),
+);
 export type ObjectLockConfiguration = Infer<typeof objectLockConfiguration>;
 
 /** Root `Retention`; an empty one removes the retention. */
@@ -151,7 +172,11 @@ export type LegalHold = Infer<typeof legalHold>;
 // The body of the operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketRequestPayment.html
 
 /** Root `RequestPaymentConfiguration`. */
-export const requestPaymentConfiguration = element({ Payer: oneOf('Requester', 'BucketOwner') });
+export const requestPaymentConfiguration = configuration(
+  'request-payment',
+  'RequestPaymentConfiguration',
+  element({ Payer: oneOf('Requester', 'BucketOwner') }),
+);
 
 // The body of the website operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketWebsite.html
 
@@ -171,11 +196,15 @@ const routingRule = element({
 });
 
 /** Root `WebsiteConfiguration`. The handler checks the rules between its elements, because each has an error of its own. */
-export const websiteConfiguration = element({
-  RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(token) })),
-  IndexDocument: optional(element({ Suffix: text })),
-  ErrorDocument: optional(element({ Key: text })),
-  RoutingRules: optional(
-    documented(many(routingRule, { name: 'RoutingRule', ...limitedByHandler }), { maxItems: 50 }),
-  ),
-});
+export const websiteConfiguration = configuration(
+  'website',
+  'WebsiteConfiguration',
+  element({
+    RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(token) })),
+    IndexDocument: optional(element({ Suffix: text })),
+    ErrorDocument: optional(element({ Key: text })),
+    RoutingRules: optional(
+      documented(many(routingRule, { name: 'RoutingRule', ...limitedByHandler }), { maxItems: 50 }),
+    ),
+  }),
+);

@@ -1,5 +1,5 @@
 /** Elements that several bodies share: owners, checksums, key prefixes. */
-import { element, type Infer, many, oneOf, optional, text, token } from '../formats/codec.ts';
+import { element, type Infer, many, oneOf, optional, text, token, type Xml } from '../formats/codec.ts';
 
 export const owner = element({ ID: optional(token), DisplayName: optional(text) }, { unknown: 'ignore' });
 export type Owner = Infer<typeof owner>;
@@ -37,3 +37,23 @@ export const encodingType = oneOf('url');
 
 /** One element for each prefix, as the public service sends them. A page has at most 1,000 keys and prefixes together. */
 export const commonPrefixes = many(element({ Prefix: text }), { max: 1000 });
+
+interface ConfigurationOptions {
+  /** A bucket has several of these, each with an id. */
+  readonly hasIds?: boolean;
+  /** The schema of its JSON form, where that is not the one of its XML. */
+  readonly json?: Xml<unknown>;
+}
+/** The schema of a configuration of a bucket, with its root element and the family that the bucket's row names it by. */
+export type ConfigurationSchema<F extends string, T> = Xml<T> & {
+  readonly family: F;
+  readonly root: string;
+  readonly options: ConfigurationOptions;
+};
+/** Declares a configuration: `families.ts` gathers all that the schemas export. */
+export const configuration = <const F extends string, T>(
+  family: F,
+  root: string,
+  schema: Xml<T>,
+  options: ConfigurationOptions = {},
+): ConfigurationSchema<F, T> => ({ ...schema, family, root, options });

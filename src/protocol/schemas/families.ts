@@ -1,69 +1,57 @@
 /** The families of bucket configurations: the XML form of each, and its JSON form from the same schema. */
-import { jsonOf, type Xml } from '../formats/codec.ts';
+import { type Infer, jsonOf, type Xml } from '../formats/codec.ts';
 import type { JsonShape } from '../formats/json-shape.ts';
-import {
-  accessControlPolicy,
-  bucketPolicyDocument,
-  ownershipControls,
-  publicAccessBlockConfiguration,
-} from './access.ts';
-import {
-  bucketLoggingStatus,
-  corsConfiguration,
-  objectLockConfiguration,
-  requestPaymentConfiguration,
-  serverSideEncryptionConfiguration,
-  versioningConfiguration,
-  websiteConfiguration,
-} from './bucket.ts';
-import { inventoryConfiguration } from './inventory.ts';
-import { lifecycleConfiguration, lifecycleDocument } from './lifecycle.ts';
-import { notificationConfiguration } from './notification.ts';
-import { tagging } from './object.ts';
-import { replicationConfiguration } from './replication.ts';
+import * as access from './access.ts';
+import * as bucket from './bucket.ts';
+import type { ConfigurationSchema } from './common.ts';
+import * as inventory from './inventory.ts';
+import * as lifecycle from './lifecycle.ts';
+import * as notification from './notification.ts';
+import * as object from './object.ts';
+import * as replication from './replication.ts';
 
-export const configurationShapes = {
-  acl: jsonOf(accessControlPolicy),
-  cors: jsonOf(corsConfiguration),
-  encryption: jsonOf(serverSideEncryptionConfiguration),
-  inventory: jsonOf(inventoryConfiguration),
-  lifecycle: jsonOf(lifecycleDocument),
-  logging: jsonOf(bucketLoggingStatus),
-  notification: jsonOf(notificationConfiguration),
-  'object-lock': jsonOf(objectLockConfiguration),
-  'ownership-controls': jsonOf(ownershipControls),
-  policy: bucketPolicyDocument,
-  'public-access-block': jsonOf(publicAccessBlockConfiguration),
-  replication: jsonOf(replicationConfiguration),
-  'request-payment': jsonOf(requestPaymentConfiguration),
-  tagging: jsonOf(tagging),
-  versioning: jsonOf(versioningConfiguration),
-  website: jsonOf(websiteConfiguration),
-} as const satisfies Readonly<Record<string, JsonShape<unknown>>>;
-
-export type ConfigurationFamily = keyof typeof configurationShapes;
-export const configurationFamilies = Object.keys(configurationShapes) as readonly ConfigurationFamily[];
-
-/** The root element of each in the storage protocol, and its schema; a policy is JSON there too. */
-export const configurationDocuments: Readonly<
-  Record<Exclude<ConfigurationFamily, 'policy'>, { readonly root: string; readonly schema: Xml<unknown> }>
-> = {
-  acl: { root: 'AccessControlPolicy', schema: accessControlPolicy },
-  cors: { root: 'CORSConfiguration', schema: corsConfiguration },
-  encryption: { root: 'ServerSideEncryptionConfiguration', schema: serverSideEncryptionConfiguration },
-  inventory: { root: 'InventoryConfiguration', schema: inventoryConfiguration },
-  lifecycle: { root: 'LifecycleConfiguration', schema: lifecycleConfiguration },
-  logging: { root: 'BucketLoggingStatus', schema: bucketLoggingStatus },
-  notification: { root: 'NotificationConfiguration', schema: notificationConfiguration },
-  'object-lock': { root: 'ObjectLockConfiguration', schema: objectLockConfiguration },
-  'ownership-controls': { root: 'OwnershipControls', schema: ownershipControls },
-  'public-access-block': { root: 'PublicAccessBlockConfiguration', schema: publicAccessBlockConfiguration },
-  replication: { root: 'ReplicationConfiguration', schema: replicationConfiguration },
-  'request-payment': { root: 'RequestPaymentConfiguration', schema: requestPaymentConfiguration },
-  tagging: { root: 'Tagging', schema: tagging },
-  versioning: { root: 'VersioningConfiguration', schema: versioningConfiguration },
-  website: { root: 'WebsiteConfiguration', schema: websiteConfiguration },
+const schemas = {
+  ...access,
+  ...bucket,
+  ...inventory,
+  ...lifecycle,
+  ...notification,
+  ...object,
+  ...replication,
 };
 
-/** A bucket has several of these, each with an id. */
-export const familiesWithIds: ReadonlySet<ConfigurationFamily> = new Set(['inventory']);
+type Declared = Extract<(typeof schemas)[keyof typeof schemas], { readonly family: string }>;
+/** All families but that of policies, which are JSON in the storage protocol too. */
+export type XmlFamily = Declared['family'];
+/** What the XML of a family is read into, and what its JSON is. */
+export type ConfigurationOf<F extends XmlFamily> = Infer<Extract<Declared, { readonly family: F }>>;
+
+const isConfiguration = (value: unknown): value is ConfigurationSchema<XmlFamily, unknown> =>
+  typeof value === 'object' && value !== null && 'family' in value;
+const declared = Object.values<unknown>(schemas)
+  .filter(isConfiguration)
+  .sort((a, b) => (a.family < b.family ? -1 : 1));
+
+/** The root element of each in the storage protocol, and its schema. */
+export const configurationDocuments = Object.fromEntries(
+  declared.map((each) => [each.family, { root: each.root, schema: each }]),
+  // The cast: the families are those of `declared`.
+) as unknown as Readonly<Record<XmlFamily, { readonly root: string; readonly schema: Xml<unknown> }>>;
+
+export type ConfigurationFamily = XmlFamily | 'policy';
+type Shapes = { readonly [F in XmlFamily]: JsonShape<ConfigurationOf<F>> } & {
+  readonly policy: JsonShape<string>;
+};
+export const configurationShapes = Object.fromEntries([
+  ...declared.map((each) => [each.family, jsonOf(each.options.json ?? each)] as const),
+  ['policy', access.bucketPolicyDocument] as const,
+  // The cast: as above.
+]) as unknown as Shapes;
+
+export const configurationFamilies = Object.keys(
+  configurationShapes,
+).sort() as readonly ConfigurationFamily[];
+
+export const familiesWithIds: ReadonlySet<ConfigurationFamily> = new Set(
+  declared.filter(({ options }) => options.hasIds).map(({ family }) => family),
+);

@@ -18,6 +18,7 @@ import {
   token,
 } from '../formats/codec.ts';
 import type { XmlLimits } from '../formats/xml-parse.ts';
+import { configuration } from './common.ts';
 
 /** Without a value it matches the tag with an empty value. */
 const tag = element({ Key: text, Value: optional(text) });
@@ -76,6 +77,7 @@ const rule = checked(
   element({
     ID: optional(documented(text, { maxLength: 255 })),
     Status: oneOf('Enabled', 'Disabled'),
+    /** From the first version of the API, in place of the filter. */
     Prefix: optional(text),
     Filter: optional(filter),
     Expiration: optional(
@@ -107,12 +109,13 @@ const rule = checked(
 export const lifecycleLimits: XmlLimits = { maxBytes: 1024 * 1024, elementsMax: 50_000 };
 
 const fields = { Rule: documented(many(rule, { ...limitedByHandler, min: 1 }), { maxItems: 1_000 }) };
-/** Root `LifecycleConfiguration`. */
-export const lifecycleConfiguration = element(fields);
-
 /** The JSON form has a field for what XML clients send in a header. */
 export const minimumSizeField = 'TransitionDefaultMinimumObjectSize';
-export const lifecycleDocument = element({
-  ...fields,
-  [minimumSizeField]: optional(oneOf('all_storage_classes_128K', 'varies_by_storage_class')),
+
+/** Root `LifecycleConfiguration`. */
+export const lifecycleConfiguration = configuration('lifecycle', 'LifecycleConfiguration', element(fields), {
+  json: element({
+    ...fields,
+    [minimumSizeField]: optional(oneOf('all_storage_classes_128K', 'varies_by_storage_class')),
+  }),
 });

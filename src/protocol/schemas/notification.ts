@@ -3,6 +3,7 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketNotificationConfiguration.html
  */
 import { documented, element, many, optional, text, token } from '../formats/codec.ts';
+import { configuration } from './common.ts';
 
 const configurationsMax = 100;
 
@@ -14,6 +15,7 @@ const filter = element({ S3Key: optional(element({ FilterRule: many(filterRule, 
 
 const common = {
   Id: optional(documented(token, { maxLength: 255 })),
+  /** Such as `s3:ObjectCreated:Put`, or `s3:ObjectCreated:*`. */
   Event: many(token, { min: 1, max: 100 }),
   Filter: optional(filter),
 };
@@ -27,9 +29,13 @@ const cloudFunction = element({ ...common, CloudFunction: token, InvocationRole:
 
 /** Root `NotificationConfiguration`; without an element inside it turns notifications off. */
 
-export const notificationConfiguration = element({
-  TopicConfiguration: many(topic, { max: configurationsMax }),
-  QueueConfiguration: many(queue, { max: configurationsMax }),
-  CloudFunctionConfiguration: many(cloudFunction, { max: configurationsMax }),
-  EventBridgeConfiguration: optional(element({})),
-});
+export const notificationConfiguration = configuration(
+  'notification',
+  'NotificationConfiguration',
+  element({
+    TopicConfiguration: many(topic, { max: configurationsMax }),
+    QueueConfiguration: many(queue, { max: configurationsMax }),
+    CloudFunctionConfiguration: many(cloudFunction, { max: configurationsMax }),
+    EventBridgeConfiguration: optional(element({})),
+  }),
+);

@@ -13,7 +13,7 @@ import {
   token,
 } from '../formats/codec.ts';
 import type { XmlLimits } from '../formats/xml-parse.ts';
-import { checksumFields, checksumType } from './common.ts';
+import { checksumFields, checksumType, configuration } from './common.ts';
 
 const objectPart = element({ PartNumber: int(), Size: int({ min: 0 }), ...checksumFields });
 
@@ -117,4 +117,8 @@ export const restoreRequest = element({
 export const tag = element({ Key: text, Value: text });
 
 /** The handlers check the number of tags, with the error of a bucket or an object. */
-export const tagging = element({ TagSet: many(tag, { name: 'Tag', ...limitedByHandler }) });
+export const tagging = configuration(
+  'tagging',
+  'Tagging',
+  element({ TagSet: many(tag, { name: 'Tag', ...limitedByHandler }) }),
+);

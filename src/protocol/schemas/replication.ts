@@ -15,6 +15,7 @@ import {
   text,
   token,
 } from '../formats/codec.ts';
+import { configuration } from './common.ts';
 import { tag } from './object.ts';
 
 const status = oneOf('Enabled', 'Disabled');
@@ -30,6 +31,7 @@ const filter = checked(
 );
 
 const destination = element({
+  /** An ARN. */
   Bucket: token,
   Account: optional(token),
   StorageClass: optional(token),
@@ -42,6 +44,7 @@ const destination = element({
 const rule = element({
   ID: optional(documented(text, { maxLength: 255 })),
   Priority: optional(int({ min: 0, max: 2 ** 31 - 1 })),
+  /** From the first version of the API, in place of the filter. */
   Prefix: optional(text),
   Filter: optional(filter),
   Status: status,
@@ -59,7 +62,11 @@ const rule = element({
 });
 
 /** Root `ReplicationConfiguration`. */
-export const replicationConfiguration = element({
-  Role: token,
-  Rule: documented(many(rule, { ...limitedByHandler, min: 1 }), { maxItems: 1 }),
-});
+export const replicationConfiguration = configuration(
+  'replication',
+  'ReplicationConfiguration',
+  element({
+    Role: token,
+    Rule: documented(many(rule, { ...limitedByHandler, min: 1 }), { maxItems: 1 }),
+  }),
+);
