@@ -12,7 +12,7 @@ import { stepRollup } from '../domain/usage/rollup.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everySoundBucket } from '../metadata/buckets/buckets.ts';
 import type { LeaseContext } from './leadership.ts';
-import { ShardRound, type Unit, unsupervised } from './worker.ts';
+import { inSteps, ShardRound, type Turn } from './worker.ts';
 
 // `bucket-stats`: sums what the buckets hold, a page of them at a time.
 
@@ -26,102 +26,97 @@ const stopShowing = ({ telemetry }: BucketStatsContext): void => {
   telemetry.signingKeys(undefined);
 };
 
-/** @param generation of the leader's lease */
-export const sampleBuckets = (context: BucketStatsContext, generation = 0, services = unsupervised): Unit => {
-  const { metadata, config, clock, telemetry } = context;
-  let pass: { readonly sample: ClassSample; readonly names: AsyncGenerator<string> } | undefined;
-  let isWatched = false;
-  let term: Term | undefined;
-  return async (signal) => {
-    // A process that no longer leads shows no gauges: the new leader's process shows the same buckets.
-    if (!isWatched) signal.addEventListener('abort', () => stopShowing(context), { once: true });
-    isWatched = true;
-    term ??= await beginSampling(context, generation);
-    pass ??= {
-      sample: new ClassSample(config.SVC_BUCKETSTATS_TOPN, {
-        maxAgeMs: config.SVC_KEY_MAX_AGE,
-        now: clock.now(),
-      }),
-      names: everySoundBucket(metadata),
-    };
+interface Pass {
+  readonly sample: ClassSample;
+  readonly names: AsyncGenerator<string>;
+}
+
+const beginPass = ({ metadata, config, clock }: BucketStatsContext): Pass => ({
+  sample: new ClassSample(config.SVC_BUCKETSTATS_TOPN, {
+    maxAgeMs: config.SVC_KEY_MAX_AGE,
+    now: clock.now(),
+  }),
+  names: everySoundBucket(metadata),
+});
+
+export const sampleBuckets = inSteps<BucketStatsContext, { readonly term: Term; readonly pass?: Pass }>({
+  retire: stopShowing,
+  begin: async (context, generation) => ({ term: await beginSampling(context, generation) }),
+  async step(context, { term, pass = beginPass(context) }, { signal, report }) {
     const { sample, names } = pass;
+    const { telemetry } = context;
     for (let count = 0; count < unitBuckets; count += 1) {
       signal.throwIfAborted();
       const { value, done } = await names.next();
-      if (done !== true) {
-        await passOverDamage(context, {
-          bucket: value,
-          left: 'a bucket is missing in the totals of storage classes',
-          run: () => sample.add(context, value),
-        });
-        services.report({ done: 1 });
-      } else {
-        pass = undefined;
+      if (done === true) {
         await publishSnapshot(context, sample, term);
         if (!signal.aborted) {
           telemetry.bucketClasses(sample.largest());
           telemetry.quotaUse(sample.quotas());
           telemetry.signingKeys(sample.signingKeys());
         }
-        return 'idle';
+        return { is: 'idle', saved: { term } };
       }
+      await passOverDamage(context, {
+        bucket: value,
+        left: 'a bucket is missing in the totals of storage classes',
+        run: () => sample.add(context, value),
+      });
+      report({ done: 1 });
     }
-    return 'busy';
-  };
-};
+    return { is: 'busy', saved: { term, pass } };
+  },
+});
 
 // `force-empty`: deletes the content of buckets that operators want empty, a page of each in turn.
 
-export const emptyBuckets =
-  (
-    context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>,
-    _generation = 0,
-    services = unsupervised,
-  ): Unit =>
-  async (signal) => {
-    let said: 'busy' | 'idle' = 'idle';
-    const round = new ShardRound(services, signal);
-    for await (const task of everyEmptying(context)) {
-      if (signal.aborted) break;
-      if (round.isResting(task.name)) continue;
-      said = 'busy';
-      const onFailure = (cause: unknown) => noteTaskError(context, emptyings, { name: task.name, cause });
-      await round.work({ id: task.name, name: task.state.bucket, onFailure }, async () => {
-        await services.yieldToClients(signal);
-        services.report({ done: await emptyPage(context, task) });
-      });
-    }
+type EmptyingContext = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
+
+export const emptyBuckets = inSteps<EmptyingContext, undefined>({
+  begin: () => undefined,
+  async step(context, _saved, turn) {
+    const round = new ShardRound(turn, turn.signal);
+    const hasWorked = await round.each(everyEmptying(context), {
+      nameOf: ({ bucket }) => bucket,
+      onFailure: ({ name }, cause) => noteTaskError(context, emptyings, { name, cause }),
+      async step(task) {
+        await turn.yieldToClients(turn.signal);
+        turn.report({ done: await emptyPage(context, task) });
+      },
+    });
     round.end();
-    services.idle?.nothingBefore(services.shards?.endsAt ?? Number.POSITIVE_INFINITY);
-    return said;
-  };
+    return { is: hasWorked ? 'busy' : 'idle', nothingBefore: restsEnd(turn) };
+  },
+});
+
+/** Nothing wakes these workers before the next rest of a task ends, unless a request of an operator is committed. */
+const restsEnd = ({ shards }: Pick<Turn, 'shards'>): number => shards?.endsAt ?? Number.POSITIVE_INFINITY;
 
 // `reshard`: moves rows of the buckets that operators want more shards for, a round of each in turn.
 
-export const reshardBuckets = (context: LeaseContext, _generation = 0, services = unsupervised): Unit => {
-  const doublings = new Map<string, Doubling>();
-  return async (signal) => {
-    let said: 'busy' | 'idle' = 'idle';
-    const round = new ShardRound(services, signal);
+export const reshardBuckets = inSteps<LeaseContext, Map<string, Doubling>>({
+  begin: () => new Map(),
+  async step(context, doublings, turn) {
+    const { signal, report } = turn;
+    const round = new ShardRound(turn, signal);
     let waitMs = Number.POSITIVE_INFINITY;
-    for await (const task of everyResharding(context)) {
-      if (signal.aborted) break;
-      if (round.isResting(task.name)) continue;
-      said = 'busy';
-      const onFailure = (cause: unknown) => noteTaskError(context, reshardings, { name: task.name, cause });
-      const succeeded = await round.work({ id: task.name, name: task.state.bucket, onFailure }, async () => {
+    const hasWorked = await round.each(everyResharding(context), {
+      nameOf: ({ bucket }) => bucket,
+      onFailure: ({ name }, cause) => {
+        waitMs = 0;
+        return noteTaskError(context, reshardings, { name, cause });
+      },
+      async step(task) {
         waitMs = Math.min(waitMs, await reshardRound(context, task, { doublings, signal }));
-        services.report({ done: 1 });
-      });
-      if (!succeeded) waitMs = 0;
-    }
+        report({ done: 1 });
+      },
+    });
     round.end();
     // Readers may still be where they were: there is nothing to do before they know.
-    if (said === 'busy' && waitMs > 0) await context.clock.sleep(waitMs, signal);
-    services.idle?.nothingBefore(services.shards?.endsAt ?? Number.POSITIVE_INFINITY);
-    return said;
-  };
-};
+    if (hasWorked && waitMs > 0 && !signal.aborted) await context.clock.sleep(waitMs, signal);
+    return { is: hasWorked ? 'busy' : 'idle', nothingBefore: restsEnd(turn) };
+  },
+});
 
 // `usage-rollup`: samples the counters of all buckets, and writes the usage of each day once it has ended.
 
@@ -130,19 +125,15 @@ type UsageRollupContext = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 /** How often the worker checks whether something is due: a sample may be late by this time. */
 export const usageRollupEveryMs = (config: Config): number => Math.min(5_000, toSchedule(config).sampleMs);
 
-/** @param generation of the leader's lease */
-export const rollUpUsage = (context: UsageRollupContext, generation = 0, services = unsupervised): Unit => {
-  let saved: Saved | undefined;
-  return async () => {
-    saved ??= await holdProgress(context.metadata, generation);
-    const step = await stepRollup(context, saved);
-    saved = step.saved;
-    if (step.isBusy) services.report({ done: 1 });
+export const rollUpUsage = inSteps<UsageRollupContext, Saved>({
+  begin: ({ metadata }, generation) => holdProgress(metadata, generation),
+  async step(context, former) {
+    const { saved, isBusy } = await stepRollup(context, former);
     const { nextSampleAt, nextTickAt } = saved.progress;
-    services.idle?.nothingBefore(Math.min(nextSampleAt, nextTickAt));
-    return step.isBusy ? 'busy' : 'idle';
-  };
-};
+    const nothingBefore = Math.min(nextSampleAt, nextTickAt);
+    return isBusy ? { is: 'busy', saved, done: 1, nothingBefore } : { is: 'idle', saved, nothingBefore };
+  },
+});
 
 // `quota-reconcile`: compares the counters of every bucket with its rows, a bucket at a time, and corrects what drifted.
 
@@ -156,36 +147,32 @@ export const quotaReconcileEveryMs = 30_000;
 /** Buckets with a gauge: those with the largest drift, so that the number of gauges is bounded. */
 const gaugesMax = 1_000;
 
-/** @param generation of the leader's lease */
-export const reconcileQuotas = (
-  context: QuotaReconcileContext,
-  generation = 0,
-  services = unsupervised,
-): Unit => {
-  const { metadata, telemetry } = context;
-  let saved: SavedReconcile | undefined;
-  let drifts = new Map<string, number>();
-  const isLarger = (a: readonly [string, number], b: readonly [string, number]) =>
-    Math.abs(b[1]) - Math.abs(a[1]);
-  const cut = (): void => {
-    drifts = new Map([...drifts].sort(isLarger).slice(0, gaugesMax));
-  };
-  return async (signal) => {
-    if (saved === undefined) {
-      // A process that no longer leads shows no gauges: the process of the new leader shows the same buckets.
-      signal.addEventListener('abort', () => telemetry.usageDrifts(new Map()), { once: true });
-      saved = await holdReconcile(metadata, generation);
-    }
-    const step = await stepReconcile(context, saved, { signal, runAt: services.runAt() });
-    saved = step.saved;
-    if (step.is === 'busy') services.report({ done: 1 });
-    if (step.found !== undefined) drifts.set(step.found.bucket, step.found.driftBytes);
-    if (drifts.size >= 2 * gaugesMax) cut();
-    if (step.is === 'finished') {
-      cut();
-      if (!signal.aborted) telemetry.usageDrifts(drifts);
-      drifts = new Map();
-    }
-    return step.is === 'busy' ? 'busy' : 'idle';
-  };
-};
+type Drifts = ReadonlyMap<string, number>;
+
+const isLarger = (a: readonly [string, number], b: readonly [string, number]) =>
+  Math.abs(b[1]) - Math.abs(a[1]);
+const largest = (drifts: Drifts): Drifts => new Map([...drifts].sort(isLarger).slice(0, gaugesMax));
+
+interface Reconciling {
+  readonly progress: SavedReconcile;
+  readonly drifts: Drifts;
+}
+
+export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
+  retire: ({ telemetry }) => telemetry.usageDrifts(new Map()),
+  begin: async ({ metadata }, generation) => ({
+    progress: await holdReconcile(metadata, generation),
+    drifts: new Map(),
+  }),
+  async step(context, { progress, drifts: former }, { signal, runAt }) {
+    const step = await stepReconcile(context, progress, { signal, runAt: runAt() });
+    const { is, saved, found } = step;
+    const added =
+      found === undefined ? former : new Map([...former, [found.bucket, found.driftBytes] as const]);
+    const drifts = added.size >= 2 * gaugesMax ? largest(added) : added;
+    if (is === 'busy') return { is, saved: { progress: saved, drifts }, done: 1 };
+    if (is !== 'finished') return { is: 'idle', saved: { progress: saved, drifts } };
+    if (!signal.aborted) context.telemetry.usageDrifts(largest(drifts));
+    return { is: 'idle', saved: { progress: saved, drifts: new Map() } };
+  },
+});

@@ -15,7 +15,7 @@ import { abortUploads, listLeftUploads } from '../domain/replication/send-conten
 import { beginLogs } from '../metadata/background/log-batches.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { IdleRest } from './idle-rest.ts';
-import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
+import { inSteps, ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
 type ReplicatorContext = Omit<ReplicationCtx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
 
@@ -41,19 +41,16 @@ async function stepResyncs(
   signal: AbortSignal,
 ): Promise<boolean> {
   let isBusy = false;
-  const round = new ShardRound(services, signal);
-  for await (const task of everyResync(ctx)) {
-    const { name, state } = task;
-    if (signal.aborted) break;
-    if (round.isResting(name)) continue;
-    const onFailure = async (cause: unknown): Promise<void> => {
-      ctx.telemetry.log('ERROR', 'a resync failed; it is tried again', { bucket: state.bucket, cause });
+  await new ShardRound(services, signal).each(everyResync(ctx), {
+    nameOf: ({ bucket }) => bucket,
+    async onFailure({ name, state: { bucket } }, cause) {
+      ctx.telemetry.log('ERROR', 'a resync failed; it is tried again', { bucket, cause });
       await noteTaskError(ctx, resyncs, { name, cause });
-    };
-    await round.work({ id: name, name: state.bucket, onFailure }, async () => {
+    },
+    async step(task) {
       isBusy = (await stepResync(ctx, task)) || isBusy;
-    });
-  }
+    },
+  });
   return isBusy;
 }
 
@@ -133,25 +130,17 @@ export const deliverNotifications =
 
 type AccessLogContext = Omit<AccessLogCtx, 'mayWrite'>;
 
-/**
- * `access-log`: writes the queued lines of access logs into the target buckets, one pass each time.
- * @param generation of the leader's lease
- */
-export const deliverAccessLogs = (
-  context: AccessLogContext,
-  generation = 0,
-  services = unsupervised,
-): Unit => {
-  const ctx: AccessLogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
-  let term: Term | undefined;
-  return async (signal) => {
-    term ??= await beginLogs(context.metadata, generation);
+/** `access-log`: writes the queued lines of access logs into the target buckets, one pass each time. */
+export const deliverAccessLogs = inSteps<AccessLogContext, Term>({
+  begin: ({ metadata }, generation) => beginLogs(metadata, generation),
+  async step(context, term, { signal, yieldToClients }) {
+    const ctx: AccessLogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const pause = async (): Promise<void> => {
-      await services.yieldToClients(signal);
+      await yieldToClients(signal);
       // Reads of an embedded store never wait, so without this pause no request of this process would be served.
       await context.clock.sleep(0, signal);
     };
     await deliverLogs(ctx, { term, signal, pause });
-    return 'idle';
-  };
-};
+    return { is: 'idle' };
+  },
+});

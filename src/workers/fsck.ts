@@ -24,7 +24,7 @@ import {
 import type { Term } from '../metadata/background/tasks.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
-import { type Unit, unsupervised } from './worker.ts';
+import { inSteps, type Stepped, type Turn } from './worker.ts';
 
 type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 
@@ -36,71 +36,83 @@ const unitPagesMax = 1_000;
 /** Findings that a pass logs one by one; all are counted. */
 const loggedMax = 100;
 
-/** @param generation of the leader's lease */
-export const compareAll = (context: FsckWorkerContext, generation = 0, services = unsupervised): Unit => {
-  const { telemetry, clock } = context;
-  let working: { readonly fsck: Fsck; readonly run: SavedRun } | undefined;
-  let logged = 0;
-  let term: Term | undefined;
-  const report = (finding: FsckFinding): void => {
-    logged += 1;
-    if (logged <= loggedMax) telemetry.log('WARN', 'metadata and data do not match', { ...finding });
-  };
-  let turn: RepairTurn | undefined;
-  let isWaiting = false;
-  const assertMayRepair = async (): Promise<void> => turn?.assertMayRepair();
+export const compareAll = inSteps<FsckWorkerContext, Comparison>({
+  begin: async (context, generation) => new Comparison(context, await beginComparing(context, generation)),
+  step: (_context, comparison, turn) => comparison.step(turn),
+});
+
+/** The passes of one leader. */
+class Comparison {
+  readonly #context: FsckWorkerContext;
+  readonly #term: Term;
+  #pass: { readonly fsck: Fsck; readonly run: SavedRun } | undefined;
+  #logged = 0;
+  #repair: RepairTurn | undefined;
+  #isWaiting = false;
+
+  constructor(context: FsckWorkerContext, term: Term) {
+    this.#context = context;
+    this.#term = term;
+  }
+
+  async step({ signal, runAt, report }: Turn): Promise<Stepped<Comparison>> {
+    const context = this.#context;
+    const term = this.#term;
+    if (this.#pass === undefined) {
+      const run = await dueRun(context, { term, runAt: runAt() });
+      if (typeof run === 'number') return { is: 'idle', nothingBefore: run };
+      this.#pass = this.#open(run);
+    }
+    const { fsck, run } = this.#pass;
+    const before = fsck.state.seen;
+    if (!(await this.#work(fsck, signal))) return { is: 'idle' };
+    const { versions: seen, stored: read } = fsck.state.seen;
+    report({ done: seen - before.versions + read - before.stored });
+    if (!fsck.isDone) {
+      await saveRun(context, 'worker', { ...run, state: fsck.state, term });
+      return { is: 'idle' };
+    }
+    this.#pass = undefined;
+    const finishedAt = await context.metadata.now();
+    await saveRun(context, 'worker', { ...run, state: fsck.state, finishedAt, term });
+    const { found, fixed, versions, stored } = fsck.state.seen;
+    const level = found === fixed ? 'INFO' : 'ERROR';
+    context.telemetry.log(level, 'metadata and data were compared', { found, fixed, versions, stored });
+    return { is: 'idle' };
+  }
+
+  #open(run: SavedRun) {
+    this.#logged = run.state.seen.found;
+    const assertMayRepair = async (): Promise<void> => this.#repair?.assertMayRepair();
+    const report = (finding: FsckFinding): void => {
+      this.#logged += 1;
+      if (this.#logged <= loggedMax)
+        this.#context.telemetry.log('WARN', 'metadata and data do not match', { ...finding });
+    };
+    return { fsck: new Fsck({ ...this.#context, assertMayRepair }, { report, state: run.state }), run };
+  }
+
   /** A pass that repairs waits while another run does. @returns whether it has worked */
-  const work = async (fsck: Fsck, signal: AbortSignal): Promise<boolean> => {
+  async #work(fsck: Fsck, signal: AbortSignal): Promise<boolean> {
+    const { clock, telemetry } = this.#context;
     const { mode } = fsck.state;
     try {
       if (!mode.fix && !mode.drop) await processPages(fsck, clock, signal);
       else
-        await repairAlone(context, signal, async (taken) => {
-          turn = taken;
+        await repairAlone(this.#context, signal, async (taken) => {
+          this.#repair = taken;
           await processPages(fsck, clock, taken.signal);
         });
-      isWaiting = false;
+      this.#isWaiting = false;
       return true;
     } catch (cause) {
       if (!(cause instanceof RepairElsewhere)) throw cause;
-      if (!isWaiting) telemetry.log('WARN', 'fsck is waiting', { cause: cause.message });
-      isWaiting = true;
+      if (!this.#isWaiting) telemetry.log('WARN', 'fsck is waiting', { cause: cause.message });
+      this.#isWaiting = true;
       return false;
     }
-  };
-  return async (signal) => {
-    term ??= await beginComparing(context, generation);
-    if (working === undefined) {
-      const run = await dueRun(context, { term, runAt: services.runAt() });
-      if (typeof run === 'number') {
-        services.idle?.nothingBefore(run);
-        return 'idle';
-      }
-      logged = run.state.seen.found;
-      working = { fsck: new Fsck({ ...context, assertMayRepair }, { report, state: run.state }), run };
-    }
-    const { fsck, run } = working;
-    const before = fsck.state.seen;
-    if (!(await work(fsck, signal))) return 'idle';
-    const { versions: seen, stored: read } = fsck.state.seen;
-    services.report({ done: seen - before.versions + read - before.stored });
-    if (!fsck.isDone) {
-      await saveRun(context, 'worker', { ...run, state: fsck.state, term });
-      return 'idle';
-    }
-    working = undefined;
-    await saveRun(context, 'worker', {
-      ...run,
-      state: fsck.state,
-      finishedAt: await context.metadata.now(),
-      term,
-    });
-    const { found, fixed, versions, stored } = fsck.state.seen;
-    const level = found === fixed ? 'INFO' : 'ERROR';
-    telemetry.log(level, 'metadata and data were compared', { found, fixed, versions, stored });
-    return 'idle';
-  };
-};
+  }
+}
 
 async function processPages(fsck: Fsck, clock: Pick<Clock, 'elapsed'>, signal: AbortSignal): Promise<void> {
   const endsAt = clock.elapsed() + unitMs;

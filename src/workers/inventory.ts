@@ -16,7 +16,7 @@ import type { Task, Term } from '../metadata/background/tasks.ts';
 import { findBucket } from '../metadata/buckets/buckets.ts';
 import { undefinedIfDamaged } from '../metadata/sound-rows.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import { ShardRound, type Unit, unsupervised } from './worker.ts';
+import { inSteps, ShardRound } from './worker.ts';
 
 export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
@@ -58,51 +58,55 @@ async function accountOf(metadata: MetadataStore, { bucket, bucketId }: Inventor
   return found?.row.owner ?? bucketId;
 }
 
-/** @param generation of the leader's lease */
-export const writeInventories = (
-  context: InventoryContext,
-  generation = 0,
-  services = unsupervised,
-): Unit => {
-  const { metadata, clock, config } = context;
-  const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
-  let term: Term | undefined;
-  let lookedAt = Number.NEGATIVE_INFINITY;
-  let runAt: number | undefined;
-  const ran = new BoundedCache<string>({ name: 'inventory-turns', entriesMax: accountsMax });
-  return async (signal) => {
-    term ??= await beginInventories(metadata, generation);
-    const isAsked = services.runAt() !== runAt;
-    runAt = services.runAt();
-    if (isAsked || clock.elapsed() - lookedAt >= config.SVC_INVENTORY_INTERVAL) {
-      await beginDueInventories(context, signal);
-      lookedAt = clock.elapsed();
-    }
-    let said: 'busy' | 'idle' = 'idle';
-    const round = new ShardRound(services, signal);
+interface Looks {
+  readonly term: Term;
+  /** When the inventories that are due were last begun (the clock's elapsed time), and for which request of an operator. */
+  readonly lookedAt: number;
+  readonly runAt: number | undefined;
+  readonly ran: BoundedCache<string>;
+}
+
+export const writeInventories = inSteps<InventoryContext, Looks>({
+  begin: async ({ metadata }, generation) => ({
+    term: await beginInventories(metadata, generation),
+    lookedAt: Number.NEGATIVE_INFINITY,
+    runAt: undefined,
+    ran: new BoundedCache<string>({ name: 'inventory-turns', entriesMax: accountsMax }),
+  }),
+  async step(context, former, turn) {
+    const { metadata, clock, config } = context;
+    const { signal, report, yieldToClients } = turn;
+    const { term, ran } = former;
+    const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
+    const runAt = turn.runAt();
+    const isDue = clock.elapsed() - former.lookedAt >= config.SVC_INVENTORY_INTERVAL;
+    const looks = runAt !== former.runAt || isDue;
+    if (looks) await beginDueInventories(context, signal);
+    const lookedAt = looks ? clock.elapsed() : former.lookedAt;
+    const round = new ShardRound(turn, signal);
     const isResting = ({ name }: Task<InventoryRun>): boolean => round.isResting(name);
-    for (const task of await chooseRuns(metadata, { isResting, ran })) {
-      if (signal.aborted) break;
-      said = 'busy';
-      const { bucket, inventory } = task.state;
-      const pause = async (rows: number): Promise<void> => {
-        services.report({ done: rows });
-        await services.yieldToClients(signal);
-        await clock.sleep(0, signal);
-      };
-      const step = { term, pause, signal };
-      const onFailure = async (cause: unknown): Promise<void> => {
+    const pause = async (rows: number): Promise<void> => {
+      report({ done: rows });
+      await yieldToClients(signal);
+      await clock.sleep(0, signal);
+    };
+    const hasWorked = await round.each(await chooseRuns(metadata, { isResting, ran }), {
+      nameOf: ({ bucket, inventory }) => `${bucket}/${inventory.Id}`,
+      async onFailure({ name }, cause) {
         // A later leader writes the inventories, so this unit ends.
         if (cause instanceof LeaseLost) throw cause;
-        await noteTaskError(context, runs, { name: task.name, cause });
-      };
-      await round.work({ id: task.name, name: `${bucket}/${inventory.Id}`, onFailure }, async () => {
-        await stepInventory(ctx, task, step);
-      });
-    }
+        await noteTaskError(context, runs, { name, cause });
+      },
+      async step(task) {
+        await stepInventory(ctx, task, { term, pause, signal });
+      },
+    });
     round.end();
     const dueAt = (await metadata.now()) + lookedAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
-    services.idle?.nothingBefore(Math.min(dueAt, services.shards?.endsAt ?? dueAt));
-    return said;
-  };
-};
+    return {
+      is: hasWorked ? 'busy' : 'idle',
+      saved: { term, lookedAt, runAt, ran },
+      nothingBefore: Math.min(dueAt, turn.shards?.endsAt ?? dueAt),
+    };
+  },
+});

@@ -4,12 +4,12 @@ import { noteTaskError } from '../domain/common/task-progress.ts';
 import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/object-lock.ts';
-import { behindClients, openPace } from '../domain/rebalance/pace.ts';
+import { behindClients, openPace, type Pace } from '../domain/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
 import { soundPages } from '../metadata/sound-rows.ts';
-import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
+import { inSteps, ShardRound, type WorkerServices } from './worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 
@@ -26,33 +26,39 @@ interface Turn {
   task: Task<LifecycleProgress> | undefined;
 }
 
-/** @param generation of the leader's lease */
-export const carryOutLifecycles = (
-  context: LifecycleContext,
-  generation = 0,
-  services = unsupervised,
-): Unit => {
-  const { config, clock, metadata } = context;
-  const actions = behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), services.yieldToClients);
-  const bytes = behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), services.yieldToClients);
-  let term: Term | undefined;
+interface Passes {
+  readonly term: Term;
+  readonly actions: Pace;
+  readonly bytes: Pace;
   /** The id of the last bucket that had its turn. */
-  let behind = '';
-  return async (signal) => {
-    if (term === undefined) {
-      warnOfShortDays(context);
-      signal.addEventListener('abort', () => context.telemetry.lifecyclePasses(undefined), { once: true });
-    }
-    term ??= await beginTerm(metadata, lifecycleTasks, generation);
-    const { turns, hasMore } = await findTurns(context, { behind, services });
-    behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
+  readonly behind: string;
+}
+
+export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
+  retire: ({ telemetry }) => telemetry.lifecyclePasses(undefined),
+  async begin(context, generation, { yieldToClients }) {
+    const { config, clock, metadata } = context;
+    warnOfShortDays(context);
+    return {
+      term: await beginTerm(metadata, lifecycleTasks, generation),
+      actions: behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), yieldToClients),
+      bytes: behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), yieldToClients),
+      behind: '',
+    };
+  },
+  async step(context, saved, services) {
+    const { clock } = context;
+    const { signal, yieldToClients } = services;
+    const { term, actions, bytes } = saved;
+    const { turns, hasMore } = await findTurns(context, { behind: saved.behind, services });
+    const behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
     const until = clock.elapsed() + unitMs;
     const open = new Set(turns);
     const round = new ShardRound(services, signal);
     while (open.size > 0 && clock.elapsed() < until) {
       for (const turn of [...open]) {
-        if (signal.aborted) return 'idle';
-        await services.yieldToClients(signal);
+        if (signal.aborted) return { is: 'idle' };
+        await yieldToClients(signal);
         const step: Step = { ...turn, term, actions, bytes, signal };
         const { bucket: name, bucketId: id } = turn.listed;
         const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
@@ -66,9 +72,9 @@ export const carryOutLifecycles = (
     }
     if (!signal.aborted) await reportPasses(context, open);
     round.end();
-    return open.size > 0 || hasMore ? 'busy' : 'idle';
-  };
-};
+    return { is: open.size > 0 || hasMore ? 'busy' : 'idle', saved: { ...saved, behind } };
+  },
+});
 
 function warnOfShortDays({ config, telemetry }: LifecycleContext): void {
   if (config.SVC_LIFECYCLE_DAY === dayMs) return;

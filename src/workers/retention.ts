@@ -5,65 +5,59 @@ import { boundQueues, firstLook } from '../domain/event-deliveries/queue-retenti
 import { holdSeals, type SavedSeals, stepSeals } from '../domain/events/seal-hours.ts';
 import { beginHistory, recordHealth } from '../domain/storage/storage-health.ts';
 import type { Term } from '../metadata/background/tasks.ts';
-import { type Unit, unsupervised } from './worker.ts';
+import { inSteps } from './worker.ts';
 
 // `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time.
 
-export const boundAllQueues = (
-  context: Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>,
-): Unit => {
-  const looks = firstLook();
-  const show = ({ queues, targets }: Awaited<ReturnType<typeof boundQueues>>): void => {
-    context.telemetry.queueBacklogs(queues);
-    context.telemetry.eventBacklogs(targets);
-  };
-  let isWatched = false;
-  return async (signal) => {
-    // A former leader shows no backlogs, because the gauges of the new leader are about the same queues.
-    if (!isWatched) signal.addEventListener('abort', () => show({ queues: [], targets: [] }), { once: true });
-    isWatched = true;
-    const backlogs = await boundQueues(context, looks, signal);
-    if (!signal.aborted) show(backlogs);
-    return 'idle';
-  };
+type QueueContext = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
+
+const showBacklogs = (
+  { telemetry }: QueueContext,
+  { queues, targets }: Awaited<ReturnType<typeof boundQueues>>,
+): void => {
+  telemetry.queueBacklogs(queues);
+  telemetry.eventBacklogs(targets);
 };
+
+export const boundAllQueues = inSteps<QueueContext, ReturnType<typeof firstLook>>({
+  retire: (context) => showBacklogs(context, { queues: [], targets: [] }),
+  begin: firstLook,
+  async step(context, looks, { signal }) {
+    const backlogs = await boundQueues(context, looks, signal);
+    if (!signal.aborted) showBacklogs(context, backlogs);
+    return { is: 'idle' };
+  },
+});
 
 // `audit-retention`: seals the hours of the audit log, and removes those that have expired (`SVC_AUDIT_RETENTION`).
 
-/** @param generation of the leader's lease */
-export const retainAudit = (
-  context: Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry' | 'clock'>,
-  generation = 0,
-  services = unsupervised,
-): Unit => {
-  let saved: SavedSeals | undefined;
-  const rest = openTurns(context.clock);
-  return async (signal) => {
-    saved ??= await holdSeals(context, generation);
-    const step = await stepSeals(context, saved, async () => {
+type AuditContext = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry' | 'clock'>;
+
+interface Sealing {
+  readonly seals: SavedSeals;
+  readonly rest: ReturnType<typeof openTurns>;
+}
+
+export const retainAudit = inSteps<AuditContext, Sealing>({
+  begin: async (context, generation) => ({
+    seals: await holdSeals(context, generation),
+    rest: openTurns(context.clock),
+  }),
+  async step(context, { seals, rest }, { signal, yieldToClients }) {
+    const { saved, rows } = await stepSeals(context, seals, async () => {
       signal.throwIfAborted();
-      await services.yieldToClients(signal);
+      await yieldToClients(signal);
       await rest();
     });
-    saved = step.saved;
-    if (step.rows !== undefined) services.report({ done: step.rows });
-    return step.rows === undefined ? 'idle' : 'busy';
-  };
-};
+    const next = { seals: saved, rest };
+    return rows === undefined ? { is: 'idle', saved: next } : { is: 'busy', saved: next, done: rows };
+  },
+});
 
-/**
- * `health-history`: probes storage, and writes down each change of its health.
- * @param generation of the leader's lease: one process probes, because two may not reach the same nodes
- */
-export const keepHealthHistory = (
-  context: Pick<Context, 'metadata' | 'bytes' | 'config'>,
-  generation = 0,
-  services = unsupervised,
-): Unit => {
-  let term: Term | undefined;
-  return async () => {
-    term ??= await beginHistory(context, generation);
-    if (await recordHealth(context, term)) services.report({ done: 1 });
-    return 'idle';
-  };
-};
+// `health-history`: probes storage, and writes down each change of its health. One process probes, because two may not reach the same nodes.
+
+export const keepHealthHistory = inSteps<Pick<Context, 'metadata' | 'bytes' | 'config'>, Term>({
+  begin: beginHistory,
+  step: async (context, term) =>
+    (await recordHealth(context, term)) ? { is: 'idle', done: 1 } : { is: 'idle' },
+});

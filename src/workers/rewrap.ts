@@ -1,26 +1,25 @@
 /** `rewrap`: wraps stored keys again when an operator asks for it, a page at a time. */
 import type { Context } from '../context.ts';
 import { findRewrapping, rewrapStep, saveRewrapping } from '../domain/storage/rewrap.ts';
-import { type Unit, unsupervised } from './worker.ts';
+import { inSteps } from './worker.ts';
 
-export const rewrapKeys =
-  (
-    context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'keys' | 'telemetry'>,
-    _generation = 0,
-    services = unsupervised,
-  ): Unit =>
-  async () => {
+type RewrapContext = Pick<
+  Context,
+  'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'keys' | 'telemetry'
+>;
+
+export const rewrapKeys = inSteps<RewrapContext, undefined>({
+  begin: () => undefined,
+  async step(context) {
     const task = await findRewrapping(context);
     // A process without the provider leaves the task to one that has it.
-    if (task === undefined || task.state.finishedAt !== undefined || context.keys?.rewrap === undefined) {
-      services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
-      return 'idle';
-    }
+    if (task === undefined || task.state.finishedAt !== undefined || context.keys?.rewrap === undefined)
+      return { is: 'idle', nothingBefore: Number.POSITIVE_INFINITY };
     const next = await rewrapStep(context, task.state);
     await saveRewrapping(context, task, next);
-    services.report({ done: looked(next) - looked(task.state) });
-    return 'busy';
-  };
+    return { is: 'busy', done: looked(next) - looked(task.state) };
+  },
+});
 
 const looked = ({
   counts: { signingKeys, objects, uploads, current, failed },

@@ -14,7 +14,7 @@ import {
 } from '../domain/scrub/saved-scrub.ts';
 import { Scrub, type ScrubStep } from '../domain/scrub/scrub.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
-import { type Unit, unsupervised } from './worker.ts';
+import { inSteps, type Unit, unsupervised } from './worker.ts';
 
 type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock' | 'telemetry'> & {
   readonly config: Pick<Config, 'SVC_SCRUB_RATE' | 'SVC_SCRUB_INTERVAL' | 'SVC_DATA_BACKEND'>;
@@ -23,58 +23,71 @@ type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock
 /** A step is saved at least after so many bytes: after a kill at most these are read again. */
 const stepBytes = 64 * 1024 * 1024;
 
-/** @param generation of the leader's lease */
-export const scrubAll = (context: ScrubWorkerContext, generation = 0, services = unsupervised): Unit => {
-  const { metadata, clock, telemetry, config } = context;
-  const rate = scrubRate(config);
-  if (rate === 0)
-    return async () => {
-      services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
-      return 'idle';
-    };
-  const scrub = new Scrub(context);
-  const pace = new ScrubPace(rate, clock.elapsed());
-  const logUnread = unreadLog(context);
-  let term: Term | undefined;
-  let isWatched = false;
+interface Scrubbing {
+  readonly term: Term;
+  readonly scrub: Scrub;
+  readonly pace: ScrubPace;
+  logUnread(step: ScrubStep): void;
+}
 
-  return async (signal) => {
-    // A process that leads no longer shows nothing: the new leader's gauges are about the same chunks.
-    if (!isWatched) signal.addEventListener('abort', () => telemetry.scrubState(undefined), { once: true });
-    isWatched = true;
-    term ??= await beginScrubbing(context, generation);
+export const scrubAll = (context: ScrubWorkerContext, generation = 0, services = unsupervised): Unit =>
+  scrubRate(context.config) === 0
+    ? async () => {
+        services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+        return 'idle';
+      }
+    : scrubInSteps(context, generation, services);
+
+const scrubInSteps = inSteps<ScrubWorkerContext, Scrubbing>({
+  retire: ({ telemetry }) => telemetry.scrubState(undefined),
+  begin: async (context, generation) => ({
+    term: await beginScrubbing(context, generation),
+    scrub: new Scrub(context),
+    pace: new ScrubPace(scrubRate(context.config), context.clock.elapsed()),
+    logUnread: unreadLog(context),
+  }),
+  async step(context, { term, scrub, pace, logUnread }, { signal, runAt }) {
+    const { metadata, clock, telemetry, config } = context;
     const former = await savedScrub(context);
     const now = await metadata.now();
-    const run = dueRun(config, { former, now, runAt: services.runAt() });
+    const run = dueRun(config, { former, now, runAt: runAt() });
     const left = pace.left(clock.elapsed());
-    if (run === undefined) services.idle?.nothingBefore(nextPassAt(config, former));
-    if (run === undefined || left <= 0) return show(context, { run: run ?? former?.state, now });
-    if (run.position.at === 'done') return end(context, { run, former, now, term });
+    if (run === undefined) {
+      show(context, { run: former?.state, now });
+      return { is: 'idle', nothingBefore: nextPassAt(config, former) };
+    }
+    if (left <= 0) {
+      show(context, { run, now });
+      return { is: 'idle' };
+    }
+    if (run.position.at === 'done') {
+      await end(context, { run, former, now, term });
+      return { is: 'idle' };
+    }
     const budget = new ScrubBudget(Math.min(left, stepBytes));
     const step = await scrub.step(run, { budget, now, signal });
     const bytes = step.run.seen.bytes - run.seen.bytes;
     pace.spend(bytes);
     const added = await saveStep(context, { ...step, former, term });
     // An operator began another pass meanwhile.
-    if (added === undefined) return 'busy';
+    if (added === undefined) return { is: 'busy' };
     telemetry.scrubbed({ chunks: step.run.seen.chunks - run.seen.chunks, bytes });
     for (const found of added) telemetry.log('ERROR', 'stored bytes are damaged', { ...found });
     logUnread(step);
     show(context, { run: step.run, now });
-    return pace.left(clock.elapsed()) > 0 && step.unread.size === 0 ? 'busy' : 'idle';
-  };
-};
+    return { is: pace.left(clock.elapsed()) > 0 && step.unread.size === 0 ? 'busy' : 'idle' };
+  },
+});
 
 function show(
   { telemetry }: ScrubWorkerContext,
   { run, now }: { readonly run: ScrubRun | undefined; readonly now: number },
-): 'idle' {
+): void {
   if (run !== undefined)
     telemetry.scrubState({
       oldestUncheckedSeconds: oldestUncheckedMs(run, now) / 1000,
       damaged: knownDamaged(run),
     });
-  return 'idle';
 }
 
 /** Ends a pass. Contents that it did not find damaged again are sound or gone, unless something was left unread. */
@@ -91,17 +104,17 @@ async function end(
     readonly now: number;
     readonly term: Term;
   },
-): Promise<'idle'> {
+): Promise<void> {
   const isComplete = run.seen.unread === 0;
   const ended: ScrubRun = {
     ...run,
     ...(isComplete ? { completeFrom: run.startedAt, listed: await forgetSound(context, run, term) } : {}),
     finishedAt: now,
   };
-  if ((await saveStep(context, { run: ended, former, term })) === undefined) return 'idle';
+  if ((await saveStep(context, { run: ended, former, term })) === undefined) return;
   const isWell = isComplete && run.seen.damaged === 0;
   context.telemetry.log(isWell ? 'INFO' : 'ERROR', 'stored bytes were read', { ...run.seen });
-  return show(context, { run: ended, now });
+  show(context, { run: ended, now });
 }
 
 /** Logs once per pass that the chunks of an unreachable cluster were not read. */

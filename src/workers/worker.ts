@@ -1,4 +1,5 @@
 /** A background worker: it does one bounded unit of work at a time. */
+import type { Task } from '../metadata/background/tasks.ts';
 import type { HeartbeatProgress } from '../metadata/records/processes.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -44,6 +45,55 @@ export const unsupervised: WorkerServices = {
   async yieldToClients() {},
   runAt: () => undefined,
 };
+
+// What most workers are: a loop of steps.
+
+/** One step among those of a run. */
+export interface Turn extends WorkerServices {
+  readonly signal: AbortSignal;
+}
+
+/** What a step has done, and what it has left for the next one. */
+export interface Stepped<Saved> {
+  readonly is: 'busy' | 'idle';
+  /** What the next step gets; absent: the same. */
+  readonly saved?: Saved;
+  readonly done?: number;
+  /** Store time (ms) before which there is nothing to do. */
+  readonly nothingBefore?: number;
+}
+
+interface Steps<Ctx, Saved> {
+  /**
+   * Called once in each run, before its first step: begins the term of this leader, which fences all earlier ones, and reads what they have
+   * saved.
+   * @param generation of the leader's lease
+   */
+  begin(context: Ctx, generation: number, services: WorkerServices): Promise<Saved> | Saved;
+  /** Does a bounded piece of work, and saves it under the term. */
+  step(context: Ctx, saved: Saved, turn: Turn): Promise<Stepped<Saved>>;
+  /** Called when this process stops to lead: it takes back its gauges, because those of the new leader are about the same. */
+  retire?(context: Ctx): void;
+}
+
+/** The loop of a worker that works in steps. A run that fails keeps nothing in memory: the next one begins again. */
+export const inSteps =
+  <Ctx, Saved>({ begin, step, retire }: Steps<Ctx, Saved>) =>
+  (context: Ctx, generation = 0, services = unsupervised): Unit => {
+    let run: { readonly saved: Saved } | undefined;
+    return async (signal) => {
+      if (run === undefined) {
+        if (retire !== undefined) signal.addEventListener('abort', () => retire(context), { once: true });
+        run = { saved: await begin(context, generation, services) };
+      }
+      const stepped = await step(context, run.saved, { ...services, signal });
+      const { is, saved = run.saved, done, nothingBefore } = stepped;
+      run = { saved };
+      if (done !== undefined) services.report({ done });
+      if (nothingBefore !== undefined) services.idle?.nothingBefore(nothingBefore);
+      return is;
+    };
+  };
 
 export interface Worker {
   readonly name: string;
@@ -136,6 +186,15 @@ interface Shard {
   onFailure?(cause: unknown): Promise<void>;
 }
 
+/** What a unit does for each task of a kind, whose name is the id of its shard. */
+interface StepOfTask<State> {
+  /** For operators. */
+  nameOf(state: State): string;
+  /** Called before the task rests. What it throws ends the unit. */
+  onFailure(task: Task<State>, cause: unknown): Promise<void>;
+  step(task: Task<State>): Promise<void>;
+}
+
 /** One unit's work on several shards: a shard that fails rests, and the unit continues with the others. */
 export class ShardRound {
   readonly #rests: ShardRests | undefined;
@@ -164,6 +223,22 @@ export class ShardRound {
       this.#panic ??= new ShardPanic(name, cause);
       return false;
     }
+  }
+
+  /** A step of each task in turn, until the signal aborts. @returns whether there was a task that does not rest */
+  async each<State>(
+    tasks: AsyncIterable<Task<State>> | Iterable<Task<State>>,
+    { nameOf, onFailure, step }: StepOfTask<State>,
+  ): Promise<boolean> {
+    let hasWorked = false;
+    for await (const task of tasks) {
+      if (this.#signal.aborted) break;
+      if (this.isResting(task.name)) continue;
+      hasWorked = true;
+      const shard = { id: task.name, name: nameOf(task.state) };
+      await this.work({ ...shard, onFailure: (cause) => onFailure(task, cause) }, () => step(task));
+    }
+    return hasWorked;
   }
 
   /** Call it after the last shard. @throws ShardPanic for the first shard that failed */
