@@ -11,7 +11,7 @@ import {
 } from './admin/operations.ts';
 import { percentDecode } from './wire.ts';
 
-interface AdminTarget {
+export interface AdminTarget {
   readonly params: ReadonlyMap<string, string>;
   /** Below the prefix, such as `clusters/b/drain`. */
   readonly path: string;

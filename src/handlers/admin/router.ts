@@ -22,7 +22,7 @@ import {
   isBatchable,
 } from '../../protocol/admin/operations.ts';
 import type { AdminOperation } from '../../protocol/admin/row.ts';
-import { matchAdmin, readAdminTarget } from '../../protocol/admin-target.ts';
+import { type AdminTarget, matchAdmin, readAdminTarget } from '../../protocol/admin-target.ts';
 import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { isSigningParameter, type Query, type Wire } from '../../protocol/wire.ts';
@@ -70,72 +70,107 @@ function refuseMethod(methods: readonly string[]): never {
   throw fail('MethodNotAllowed', { headers: { Allow: allowed.join(', ') } });
 }
 
-async function run(
+/** An operation that a request, or a part of BatchRead, asks for: what its path says, before anything is decided. */
+interface Asked extends May {
+  readonly row: ReturnType<typeof describeAdminOperation>;
+  readonly params: ReadonlyMap<string, string>;
+  /** What the path names, and whose resources are the caller's own. */
+  readonly fields: Fields;
+}
+
+const ask = (call: AreaRequest, name: AdminOperationName, { path, params }: AdminTarget): Asked => {
+  const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
+  return { name, path, row: describeAdminOperation(name), params, fields };
+};
+
+/** Query and body, read by the schemas of the row. */
+interface Input {
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly body: unknown;
+}
+
+/** What differs between a request and a part of BatchRead. */
+interface Origin<I extends Input> extends Pick<AdminRequest, 'record' | 'read'> {
+  readInput(row: Asked['row']): Promise<I>;
+  precondition(row: Asked['row']): AdminRequest['match'];
+}
+
+/**
+ * Authorizes the caller: by the path, before query and body are read, and then by what they name. A caller of a request that changes
+ * something is authorized again in any case, because its policies may have changed while the body arrived.
+ * @returns the request as the handler gets it
+ */
+async function admit<I extends Input>(
   ctx: Context,
   call: AreaRequest,
-  { name, request }: { readonly name: AdminOperationName; readonly request: RoutedRequest },
-) {
-  const { requestId, query, wire, signal } = call;
-  const row = describeAdminOperation(name);
-  const { audited } = row;
-  const target = readAdminTarget(name, request.params);
-  const isRefused = target instanceof Refusal;
-  const bucketName = isRefused ? '' : target.bucketName;
-  const record = call.asked(`admin:${name}`, { audited, bucketName, recorded: row });
-  if (isRefused) throw target;
-  // The router ignores slashes at the end: one resource of policies would have several paths.
-  if (request.url.endsWith('/'))
-    throw fail('InvalidURI', 'The path of an operation has no slash at its end.');
-  const { path, params } = target;
-  const may = { name, path, row };
-  const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
-  await (isLate(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
-  const input = readQuery(row.query, query);
-  const bytes = await call.readBody(row.bodyMax);
-  // The caller is authorized again below, because its policies may have changed while the body arrived.
-  const body = readJson(row.body ?? noFields, bytes);
-  const all: Fields = { ...fields, ...input, ...(body as Fields) };
-  const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
+  asked: Asked,
+  { readInput, precondition, record, read }: Origin<I>,
+): Promise<{ readonly request: AdminRequest; readonly input: I }> {
+  const { name, path, row, params, fields } = asked;
+  await (isLate(row) ? assertKnown(ctx, call, asked) : assertMayCall(ctx, call, asked));
+  const input = await readInput(row);
+  const { query, body } = input;
+  const all: Fields = { ...fields, ...query, ...(body as Fields) };
+  const permit = (found: Fields) => assertMayCall(ctx, call, { ...asked, fields: { ...all, ...found } });
   const { bucket } = all;
   if (isScoped(row) && typeof bucket === 'string' && bucket !== '') record?.about(`bucket:${bucket}`);
   if (hasNamesInFields(row) || row.method !== 'GET') await permit({});
-  const asking = { caller: call.callerOf(name), action: `admin:${name}`, path, fields };
-  const entries = openEntries(ctx, row, asking);
-  const { identity } = call;
-  const match = readPrecondition(ctx, wire, row);
-  const asked: AdminRequest = {
-    requestId,
-    identity,
-    caller: call.callerOf(name),
-    wire,
-    signal,
-    record,
-    params,
-    match,
-    permit,
-    read: (read) => readWithin(ctx, call, read),
-    entries,
+  const { requestId, identity, wire, signal } = call;
+  const caller = call.callerOf(name);
+  const request: AdminRequest = {
+    ...{ requestId, identity, caller, wire, signal, record, params, permit, read },
+    entries: openEntries(ctx, row, { caller, action: `admin:${name}`, path, fields }),
+    match: precondition(row),
     // The casts: query and body were read by the schemas of this row.
-    query: input as never,
+    query: query as never,
     body: body as never,
   };
+  return { request, input };
+}
+
+async function run(
+  ctx: Context,
+  call: AreaRequest,
+  { name, request: routed }: { readonly name: AdminOperationName; readonly request: RoutedRequest },
+) {
+  const { wire } = call;
+  const row = describeAdminOperation(name);
+  const target = readAdminTarget(name, routed.params);
+  const isRefused = target instanceof Refusal;
+  const bucketName = isRefused ? '' : target.bucketName;
+  const record = call.asked(`admin:${name}`, { audited: row.audited, bucketName, recorded: row });
+  if (isRefused) throw target;
+  // The router ignores slashes at the end: one resource of policies would have several paths.
+  if (routed.url.endsWith('/')) throw fail('InvalidURI', 'The path of an operation has no slash at its end.');
+  const asked = ask(call, name, target);
+  const { request, input } = await admit(ctx, call, asked, {
+    record,
+    read: (part) => readWithin(ctx, call, part),
+    precondition: () => readPrecondition(ctx, wire, row),
+    async readInput() {
+      const query = readQuery(row.query, call.query);
+      const bytes = await call.readBody(row.bodyMax);
+      return { query, body: readJson(row.body ?? noFields, bytes), bytes };
+    },
+  });
+  const { identity } = request;
   const repeatable = {
     wire,
-    target: JSON.stringify([name, path, input]),
+    target: JSON.stringify([name, target.path, input.query]),
     account: identity?.owner ?? '',
     principal: recordedArn(identity),
-    body: bytes,
+    body: input.bytes,
     row,
   };
-  const reply = await onceOnly(ctx, repeatable, () => perform(ctx, asked, may));
+  const reply = await onceOnly(ctx, repeatable, () => perform(ctx, asked, request));
   return row.tagged === true ? withEtag(ctx, reply) : reply;
 }
 
 /** Runs the handler for a caller that may call it. */
-async function perform(ctx: Context, asked: AdminRequest, { name, path, row }: May): Promise<Reply> {
+async function perform(ctx: Context, { name, path, row }: May, request: AdminRequest): Promise<Reply> {
   const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;
-  const { identity, entries } = asked;
-  const reply = await handle(ctx, asked).catch((cause: unknown): never => {
+  const { identity, entries } = request;
+  const reply = await handle(ctx, request).catch((cause: unknown): never => {
     throw explainRefusal(cause, { identity, owner: undefined, action: `admin:${name}`, resource: path });
   });
   return withoutDenied(reply, row, entries);
@@ -145,39 +180,27 @@ async function perform(ctx: Context, asked: AdminRequest, { name, path, row }: M
  * A part of BatchRead: authorized as a request of its own, by the same caller. It has no condition and no row of the audit log.
  * @throws InvalidArgument for an operation that is not read in batches
  */
-async function readWithin(ctx: Context, call: AreaRequest, asked: AskedRead): Promise<Reply> {
-  const { operation, path: names = new Map(), query = new Map<string, string>(), body } = asked;
+async function readWithin(ctx: Context, call: AreaRequest, part: AskedRead): Promise<Reply> {
+  const { operation, path: names = new Map(), query = new Map<string, string>(), body } = part;
   const name = adminOperationNames.find((each) => each === operation);
   if (name === undefined || !isBatchable(name))
     throw fail('InvalidArgument', {
       message: `There is no operation "${operation}" that can be read in a batch.`,
       field: 'operation',
     });
-  const row = describeAdminOperation(name);
-  const target = readAdminTarget(name, encodeNames(row, names));
+  const target = readAdminTarget(name, encodeNames(describeAdminOperation(name), names));
   if (target instanceof Refusal) throw target;
-  const { path, params } = target;
-  const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
-  const may = { name, path, row };
-  await (isLate(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
-  const input = readFields(row.query, query.keys(), query);
-  // The cast: the value was read as strict JSON.
-  const read = (row.body ?? noFields)((body ?? new Map()) as Json, '');
-  const all: Fields = { ...fields, ...input, ...(read as Fields) };
-  const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
-  if (hasNamesInFields(row)) await permit({});
-  const { requestId, identity, wire, signal } = call;
-  const caller = call.callerOf(name);
-  const part: AdminRequest = {
-    ...{ requestId, identity, caller, wire, signal, params, permit },
-    match: () => undefined,
+  const asked = ask(call, name, target);
+  const { request } = await admit(ctx, call, asked, {
     read: () => Promise.reject(fail('InvalidArgument', 'A batch has no batches.')),
-    entries: openEntries(ctx, row, { caller, action: `admin:${name}`, path, fields }),
-    // The casts: query and body were read by the schemas of this row.
-    query: input as never,
-    body: read as never,
-  };
-  return perform(ctx, part, may);
+    precondition: () => () => undefined,
+    readInput: async (row) => ({
+      query: readFields(row.query, query.keys(), query),
+      // The cast: the value was read as strict JSON.
+      body: (row.body ?? noFields)((body ?? new Map()) as Json, ''),
+    }),
+  });
+  return perform(ctx, asked, request);
 }
 
 /** The names of a path as a request would send them. @throws InvalidArgument for one that is missing, or that a path cannot have */
