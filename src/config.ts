@@ -4,7 +4,12 @@ import { clusters, storageClasses } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { keySettings } from './config/keys.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { metadataBackendNames, orderedKvSettings, wideColumnSettings } from './config/metadata.ts';
+import {
+  durableObjectSettings,
+  metadataBackendNames,
+  orderedKvSettings,
+  wideColumnSettings,
+} from './config/metadata.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
 import { consoleSettings, notifySettings, replicationSettings, tracingSettings } from './config/services.ts';
 import { fault, onlyServer, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
@@ -77,6 +82,7 @@ export const settings = {
   ),
   ...wideColumnSettings,
   ...orderedKvSettings,
+  ...durableObjectSettings,
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],

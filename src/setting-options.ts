@@ -124,6 +124,8 @@ export interface SettingOptions {
   readonly kvCertFile?: string | undefined;
   /** PEM private key of kvCertFile. */
   readonly kvKeyFile?: string | undefined;
+  /** On Cloudflare Workers: the size from which an object of the metadata splits in two. It refuses writes at 9 GB, so it needs room to copy its rows. Bytes, or a size such as `512MiB`. Default `7600MiB`. In [64KiB, 8100MiB]. */
+  readonly metadataSplitSize?: string | number | undefined;
   /** How long users, keys and policies are cached, and buckets for GET and HEAD of objects, on metadata that other machines share. Other gateways obey a change within this time; every process of the gateway that answered it obeys it at once. A duration such as `90s`. Default `2s`. In [0s, 1m]. */
   readonly configCacheTtl?: string | undefined;
   /** The clusters that store chunks. Default `default`. */

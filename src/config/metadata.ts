@@ -2,7 +2,7 @@
  * The metadata backends. To add one: a row and its settings here, and its opening in
  * `runtime/compose/open-metadata.ts`, where the compiler asks for it.
  */
-import { choice, duration, integer, text, toggle } from './kinds.ts';
+import { bytes, choice, duration, integer, text, toggle } from './kinds.ts';
 import { endpoints, filePath, hosts } from './network.ts';
 import { optional, secret } from './setting.ts';
 
@@ -55,6 +55,15 @@ export const orderedKvSettings = {
   SVC_KV_CA_FILE: optional(filePath('PEM authority of the certificates of PD and TiKV; turns TLS on.')),
   SVC_KV_CERT_FILE: optional(filePath('PEM client certificate for PD and TiKV; needs SVC_KV_CA_FILE.')),
   SVC_KV_KEY_FILE: optional(filePath('PEM private key of SVC_KV_CERT_FILE.')),
+};
+
+/** Of metadata in Durable Objects. */
+export const durableObjectSettings = {
+  SVC_METADATA_SPLIT_SIZE: bytes({
+    fallback: '7600MiB',
+    range: ['64KiB', '8100MiB'],
+    doc: 'On Cloudflare Workers: the size from which an object of the metadata splits in two. It refuses writes at 9 GB, so it needs room to copy its rows.',
+  }),
 };
 
 // The settings of `SVC_META_BACKEND=wide-column`.

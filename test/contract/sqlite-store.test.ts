@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
-import { remoteRecords, serveRecords } from '../../src/backends/metadata/records/remote.ts';
+import { answerCalls, type GatewayCalls, remoteRecords } from '../../src/backends/metadata/records/remote.ts';
 import { type Sql, sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import type { RecordStore } from '../../src/backends/metadata/records/store.ts';
 import { StorageFull } from '../../src/ports/chunk-store.ts';
@@ -81,10 +81,10 @@ test('above its size the store refuses writes as a full disk does, also over cal
     random: systemRandom(),
     bytesMax: sql.usedBytes() + 100_000,
   });
-  const calls = serveRecords(small, contractTables);
+  const answer = answerCalls(small, contractTables);
   // Errors lose their class on their way.
-  const send = (name: keyof typeof calls, args: readonly unknown[]): Promise<unknown> =>
-    (calls[name] as (...args: readonly unknown[]) => Promise<unknown>)(...args).catch((cause: unknown) => {
+  const send = (name: keyof GatewayCalls, args: readonly unknown[]): Promise<unknown> =>
+    answer(name, args).catch((cause: unknown) => {
       throw new Error(String(cause));
     });
   const remote = remoteRecords(send, { clock: systemClock, random: systemRandom(), intentTtlMs: 60_000 });

@@ -3,11 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
-import { type RecordCalls, remoteRecords, serveRecords } from '../../src/backends/metadata/records/remote.ts';
-import { shardCalls } from '../../src/backends/metadata/records/shard-calls.ts';
+import { answerCalls, type RecordCalls, remoteRecords } from '../../src/backends/metadata/records/remote.ts';
+import { type SendToShard, shardCalls } from '../../src/backends/metadata/records/shard-calls.ts';
 import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import type { RecordStore } from '../../src/backends/metadata/records/store.ts';
-import type { Clock } from '../../src/ports/clock.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { contractTables } from '../contract/metadata-store/tables.ts';
 
@@ -16,37 +16,58 @@ const random = systemRandom();
 /** A call that arrives or does not; a test changes what becomes of it. */
 export type Between = (shard: number, name: keyof RecordCalls) => 'lost before' | 'lost after' | undefined;
 
+interface Faults {
+  between: Between;
+  /** Gets each error that a call is answered with. */
+  heard?: ((cause: unknown) => void) | undefined;
+  /** Gets each call that has arrived, as a function by which the same message arrives once more. */
+  delay?: ((name: keyof RecordCalls, again: () => Promise<unknown>) => void) | undefined;
+}
+
 export async function openShards(
   count: number,
   { clock, intentTtlMs }: { readonly clock: Clock; readonly intentTtlMs: number },
 ) {
   const directory = await mkdtemp(join(tmpdir(), 'shards-'));
   const stores: RecordStore[] = [];
-  const faults: { between: Between } = { between: () => undefined };
+  const faults: Faults = { between: () => undefined };
   const start = (number: number): void => {
     const sql = openNodeSqlite({ path: join(directory, `${number}.sqlite`), durable: false });
     const store = sqliteStore(sql, { clock, random, intentTtlMs });
-    store.join({
+    const send = (target: number, name: string, args: readonly unknown[]) =>
+      call(target, name as keyof RecordCalls, args, 0);
+    store.connect({
       number,
       count,
-      send: (target, entries) => call(target, 'receive', [number, entries]) as Promise<void>,
+      tables: contractTables,
+      send: (target, entries) => send(target, 'receive', [number, entries]) as Promise<void>,
+      call: send,
     });
     stores[number] = store;
   };
-  const call = async (shard: number, name: keyof RecordCalls, args: readonly unknown[]) => {
+  const call: SendToShard = async (shard, name, args, version) => {
     const fault = faults.between(shard, name);
     if (fault === 'lost before') throw new Error('the object was evicted');
+    // A store that splits off begins with its first call.
+    if (stores[shard] === undefined) start(shard);
+    const sent = structuredClone(args);
     // Not the store of a former life: a call goes to the one that runs now.
-    const serve = serveRecords(stores[shard] as RecordStore, contractTables)[name] as (
-      ...args: unknown[]
-    ) => Promise<unknown>;
-    const answer = structuredClone(await serve(...structuredClone(args)));
+    const arrive = (): Promise<unknown> =>
+      answerCalls(stores[shard] as RecordStore, contractTables)(name, structuredClone(sent), version);
+    faults.delay?.(name, arrive);
+    const answer = structuredClone(
+      await arrive().catch((cause: unknown) => {
+        faults.heard?.(cause);
+        // Errors lose their class on their way.
+        throw new Error(String(cause));
+      }),
+    );
     if (fault === 'lost after') throw new Error('the connection was lost');
     return answer;
   };
   for (let number = 0; number < count; number += 1) start(number);
   const client = (of: Clock = clock) =>
-    remoteRecords(shardCalls(call, { count, tables: contractTables, intentTtlMs }), {
+    remoteRecords(shardCalls(call, { count, tables: contractTables, intentTtlMs, clock: systemClock }), {
       clock: of,
       random,
       intentTtlMs,
@@ -56,6 +77,17 @@ export async function openShards(
     stores,
     faults,
     client,
+    /** Does a step of the split of each store; one splits while there are fewer than `storesMax`. @returns whether more is to do */
+    async split(storesMax: number): Promise<boolean> {
+      const steps = stores.map((store) =>
+        store.shard?.run({ bytesMax: stores.length < storesMax ? 0 : Number.POSITIVE_INFINITY, steps: 1 }),
+      );
+      return (await Promise.all(steps)).includes(true);
+    },
+    /** Each store reads the placement and sends side changes by it. */
+    async adopt(): Promise<void> {
+      await Promise.all(stores.map((store) => store.shard?.isActive && store.shard.adopt()));
+    },
     /** Closes a store and opens its file again. */
     async restart(number: number): Promise<void> {
       await stores[number]?.close();

@@ -15,6 +15,16 @@ export class ContractMetadata extends NamedMetadata {
     return contractTables;
   }
 
+  /** A call whose refusal is a value, because the bridge of miniflare loses the message of an error. */
+  async attempt(
+    ...call: Parameters<NamedMetadata['call']>
+  ): Promise<{ readonly answer: unknown } | { readonly refusal: string }> {
+    return this.call(...call).then(
+      (answer) => ({ answer }),
+      (cause: unknown) => ({ refusal: String(cause) }),
+    );
+  }
+
   async pass(ms: number): Promise<void> {
     now += ms;
     await this.maintain();

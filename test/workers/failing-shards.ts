@@ -1,4 +1,7 @@
-/** The gateway whose objects fail between a commit and its side changes in other objects, while a request says so. Bundled for workerd. */
+/**
+ * The gateway whose objects fail between a commit and its side changes in other objects, or between the messages of a split, while a request
+ * says so. Bundled for workerd.
+ */
 import type { Environment } from '../../src/config.ts';
 import type { CloudflareBindings, MetadataStub } from '../../src/runtime/cloudflare/bindings.ts';
 import gateway, { SluiceMetadata as Metadata } from '../../src/runtime/workerd.ts';
@@ -11,6 +14,10 @@ import gateway, { SluiceMetadata as Metadata } from '../../src/runtime/workerd.t
 let fault = 'none';
 /** Of the calls. */
 let share = 1;
+/** The calls that fail. */
+let names: readonly string[] = [];
+/** How often each call was sent to another object. */
+const sent: Record<string, number> = {};
 
 interface State {
   abort(reason: string): void;
@@ -29,7 +36,8 @@ export class SluiceMetadata extends Metadata {
     return {
       join: (place) => stub.join(place),
       call: async (name, args, place) => {
-        const isHit = name === 'receive' && fault !== 'none' && Math.random() < share;
+        sent[name] = (sent[name] ?? 0) + 1;
+        const isHit = names.includes(name) && fault !== 'none' && Math.random() < share;
         if (!isHit) return stub.call(name, args, place);
         const how = fault;
         if (how === 'lose' || how === 'evict-late') await stub.call(name, args, place);
@@ -49,7 +57,9 @@ export default {
     const { searchParams } = new URL(request.url);
     const asked = searchParams.get('break-shards');
     if (asked === null) return gateway.fetch(request, env, execution);
+    if (asked === 'count') return Response.json(sent);
     fault = asked;
+    names = (searchParams.get('names') ?? 'receive').split(',');
     share = Number(searchParams.get('share') ?? 1);
     return new Response();
   },

@@ -28,9 +28,14 @@ export interface MetadataNamespace {
   get(id: unknown): unknown;
 }
 
+/** The object that a caller means, and the version of the placement by which it was chosen. */
+export interface CallPlace extends ShardPlace {
+  readonly version?: number;
+}
+
 /** How the object of a shard is reached. */
 export interface MetadataStub {
-  call(name: string, args: readonly unknown[], place?: ShardPlace): Promise<unknown>;
+  call(name: string, args: readonly unknown[], place?: CallPlace): Promise<unknown>;
   /** Takes the place, or is refused. */
   join(place: ShardPlace): Promise<void>;
 }
@@ -40,7 +45,7 @@ export const shardObject = (namespace: MetadataNamespace, shard: number): Metada
   // The cast: the stub has the methods of its class.
   namespace.get(namespace.idFromName(shard === 0 ? 'metadata' : `metadata-${shard}`)) as MetadataStub;
 
-/** More objects make each listing and each new epoch slower, which ask all of them. */
+/** A gateway begins with no more of them. */
 const shardsMax = 32;
 
 /** The number of shards; absent means that there are none, as 1 does. */
@@ -58,7 +63,7 @@ export interface CloudflareBindings {
   readonly SLUICE_MASTER_KEY: string;
   /** How often the workers run, in seconds. Default 60. */
   readonly SLUICE_WORKERS_EVERY?: string;
-  /** How many objects have the metadata. The number cannot change after the first write. Default 1. */
+  /** How many objects the metadata are in at first. It cannot change after the first write; each object splits when it is large. Default 1. */
   readonly SLUICE_SHARDS?: string;
 }
 
@@ -97,9 +102,9 @@ export function durableRecords(
     tables: known = Object.values(tables),
   }: { readonly clock: Clock; readonly tables?: readonly AnyTable[] },
 ): RemoteRecords {
-  const options = { clock, random: systemRandom(), intentTtlMs, isSharded: count > 1 };
-  if (count === 1) return remoteRecords((name, args) => send(0, name, args), options);
-  return remoteRecords(shardCalls(send, { count, tables: known, intentTtlMs }), options);
+  // Also with one object, because it may split.
+  const options = { clock, random: systemRandom(), intentTtlMs, isSharded: true };
+  return remoteRecords(shardCalls(send, { count, tables: known, intentTtlMs, clock }), options);
 }
 
 export const openR2 = (bucket: R2Bucket, clock: Clock): ObjectBytes =>

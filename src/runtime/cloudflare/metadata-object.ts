@@ -2,13 +2,14 @@
  * `SluiceMetadata`, the class of the Durable Object that has the metadata, and runs the background workers by alarms.
  *
  * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes; or several share the partitions, with
- * a journal of side changes between them (`backends/metadata/records/outbox.ts`).
+ * a journal of side changes between them (`backends/metadata/records/outbox.ts`). An object splits before it is full (`shard-split.ts` beside it).
  */
-import type { ShardPlace } from '../../backends/metadata/records/placement.ts';
+import type { Placement, ShardPlace } from '../../backends/metadata/records/placement.ts';
 import {
+  type AnswerCall,
+  answerCalls,
   misplacedMessage,
   type RemoteRecords,
-  serveRecords,
 } from '../../backends/metadata/records/remote.ts';
 import { type Sql, sqliteStore } from '../../backends/metadata/records/sqlite.ts';
 import type { RecordStore } from '../../backends/metadata/records/store.ts';
@@ -24,6 +25,7 @@ import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { createLineLog } from '../../telemetry/log-line.ts';
 import { lightWorkers, startRegistered } from '../../workers/registry.ts';
 import {
+  type CallPlace,
   type CloudflareBindings,
   durableRecords,
   intentTtlMs,
@@ -82,6 +84,11 @@ const alarmWorkers = Object.keys(lightWorkers) as (keyof typeof lightWorkers)[];
 /** Below the 10 GB of an object, so that deletions and the workers still have room. */
 const databaseBytesMax = 9_000_000_000;
 
+/** Steps of an alarm, below the calls that a runtime allows it. */
+const splitSteps = 400;
+/** From an alarm to the next one while the object splits. */
+const splittingMs = 1_000;
+
 /** Of the only object. */
 const wholePlace: ShardPlace = { number: 0, count: 1 };
 
@@ -89,9 +96,9 @@ export class SluiceMetadata extends ObjectBase {
   readonly #state: ObjectState;
   readonly #env: CloudflareBindings;
   readonly #store: RecordStore;
-  readonly #calls: Readonly<Record<string, (...args: never[]) => Promise<unknown>>>;
+  readonly #answer: AnswerCall;
   #place: ShardPlace | undefined;
-  /** The metadata of all objects, where there are several. */
+  /** The metadata of all objects. */
   #records: RemoteRecords | undefined;
 
   constructor(ctx: unknown, env: CloudflareBindings) {
@@ -105,8 +112,9 @@ export class SluiceMetadata extends ObjectBase {
       intentTtlMs,
       bytesMax: databaseBytesMax,
     });
-    this.#calls = serveRecords(this.#store, this.tables());
-    this.#place = this.#store.findPlace();
+    this.#answer = answerCalls(this.#store, this.tables());
+    // An object with rows and without a place is the only one, or was at first.
+    this.#place = this.#store.findPlace() ?? (this.#store.isEmpty() ? undefined : wholePlace);
     if (this.#place !== undefined) this.#connect(this.#place);
     void this.#state.blockConcurrencyWhile(async () => {
       if ((await this.#state.storage.getAlarm()) === null) await this.#setAlarm();
@@ -123,11 +131,9 @@ export class SluiceMetadata extends ObjectBase {
   }
 
   /** One call of the metadata port. Only Workers with a binding of the class can send one. */
-  async call(name: string, args: readonly unknown[], place = wholePlace): Promise<unknown> {
-    const serve = Object.hasOwn(this.#calls, name) ? this.#calls[name] : undefined;
-    if (serve === undefined) throw new Error(`there is no call ${name}`);
+  async call(name: string, args: readonly unknown[], place: CallPlace = wholePlace): Promise<unknown> {
     if (!this.#has(place)) await this.join(place);
-    return serve(...(args as never[]));
+    return this.#answer(name, args, place.version);
   }
 
   #has({ number, count }: ShardPlace): boolean {
@@ -135,20 +141,28 @@ export class SluiceMetadata extends ObjectBase {
   }
 
   /** Takes a place, which cannot change afterwards. An empty object takes any place that the first object agrees with. */
-  async join(place: ShardPlace): Promise<void> {
-    if (this.#place === undefined && place.count > 1) {
+  async join({ number, count }: ShardPlace): Promise<void> {
+    if (this.#place === undefined && (count > 1 || number > 0)) {
       // If SLUICE_SHARDS was changed, an empty object must not answer for rows that another object stores.
-      if (place.number > 0) await this.stub(0).join({ ...place, number: 0 });
-      if (await this.#store.take(place)) this.#place = place;
+      if (number > 0) await this.#askFirst({ number, count });
+      if (await this.#store.takePlace({ number, count })) this.#place = { number, count };
     }
-    // Without shards, the place is not stored: there can be some as long as the object is empty when it starts.
+    // Of the only object it is not stored: there can be another number of them as long as it is empty when it starts.
     this.#place ??= wholePlace;
-    const { number, count } = this.#place;
-    if (number !== place.number || count !== place.count)
+    if (!this.#has({ number, count }))
       throw new Error(
-        `${misplacedMessage}: the metadata of this gateway are in ${count} objects and this is number ${number}, but the Worker asks for number ${place.number} of ${place.count}. SLUICE_SHARDS cannot be changed`,
+        `${misplacedMessage}: the metadata of this gateway are in ${this.#place.count} objects and this is number ${this.#place.number}, but the Worker asks for number ${number} of ${count}. SLUICE_SHARDS cannot be changed`,
       );
-    if (count > 1) this.#connect({ number, count });
+    this.#connect({ number, count });
+  }
+
+  async #askFirst({ number, count }: ShardPlace): Promise<void> {
+    const first = this.stub(0);
+    await first.join({ number: 0, count });
+    if (number < count) return;
+    const { shards } = (await first.call('placement', [], { number: 0, count })) as Placement;
+    if (!shards.some((shard) => shard.number === number))
+      throw new Error(`${misplacedMessage}: no object has split into number ${number}`);
   }
 
   /** The object of another shard. */
@@ -160,19 +174,35 @@ export class SluiceMetadata extends ObjectBase {
   }
 
   #connect({ number, count }: ShardPlace): void {
-    const to = (shard: number): MetadataStub => (shard === number ? this : this.stub(shard));
-    this.#store.join({
+    const send = (
+      shard: number,
+      name: string,
+      args: readonly unknown[],
+      version?: number,
+    ): Promise<unknown> => {
+      const stub: MetadataStub = shard === number ? this : this.stub(shard);
+      return stub.call(name, args, { number: shard, count, ...(version === undefined ? {} : { version }) });
+    };
+    this.#store.connect({
       number,
       count,
+      tables: this.tables(),
       send: async (shard, entries) => {
-        await to(shard).call('receive', [number, entries], { number: shard, count });
+        await send(shard, 'receive', [number, entries]);
       },
+      call: send,
     });
-    this.#records ??= durableRecords(
-      (shard, name, args) => to(shard).call(name, args, { number: shard, count }),
-      count,
-      { clock: this.clock(), tables: this.tables() },
-    );
+    this.#records ??= durableRecords(send, count, { clock: this.clock(), tables: this.tables() });
+  }
+
+  /** Does some steps of a split, and begins one where the object is large. @returns whether more steps are to do */
+  async split(bytesMax: number): Promise<boolean> {
+    const { shard } = this.#store;
+    // Without the binding of its own class no object can be reached.
+    if (shard === undefined || this.#env.SLUICE === undefined) return false;
+    const hasMore = await shard.run({ bytesMax, steps: splitSteps });
+    await shard.adopt();
+    return hasMore;
   }
 
   maintain(): Promise<void> {
@@ -185,17 +215,23 @@ export class SluiceMetadata extends ObjectBase {
     const config = parseConfig({ ...this.#env, ...workerSettings } as object as Environment);
     const level = 'faults' in config ? 'INFO' : config.SVC_LOG_LEVEL;
     const log = createLineLog({ level, write: (line) => console.log(line) });
+    let isSplitting = false;
     try {
       if ('faults' in config) throw new Error(config.faults.join('\n'));
       await this.maintain();
       await this.#store.outbox?.settleAll();
+      isSplitting = await this.split(config.SVC_METADATA_SPLIT_SIZE).catch((cause: unknown) => {
+        log('WARN', 'a step of a split failed; the next alarm repeats it', { cause });
+        return true;
+      });
       await this.#records?.maintain();
-      // An object that was refused its place stays empty, so it has no work.
-      if (!this.#store.isEmpty()) await this.#work(config, { ...silentTelemetry, log });
+      // An object that was refused its place stays empty, and a new one has no rows yet: neither has work.
+      if (this.#store.shard?.isActive && !this.#store.isEmpty())
+        await this.#work(config, { ...silentTelemetry, log });
     } catch (cause) {
       log('ERROR', 'the workers of an alarm failed', { cause });
     } finally {
-      await this.#setAlarm();
+      await this.#setAlarm(isSplitting ? splittingMs : undefined);
     }
   }
 
@@ -228,8 +264,8 @@ export class SluiceMetadata extends ObjectBase {
     await context.lateWrites.flush();
   }
 
-  #setAlarm(): Promise<void> {
+  #setAlarm(afterMs?: number): Promise<void> {
     const everyMs = Math.max(1, Number(this.#env.SLUICE_WORKERS_EVERY ?? 60)) * 1_000;
-    return this.#state.storage.setAlarm(Date.now() + everyMs);
+    return this.#state.storage.setAlarm(Date.now() + (afterMs ?? everyMs));
   }
 }

@@ -89,8 +89,8 @@ function renewing(records: RemoteRecords): RemoteRecords {
 
 /** The metadata port over a binding. A stub belongs to the request that made it, so each call makes one. */
 function durableMetadata(namespace: MetadataNamespace, count: number, clock: Clock): RemoteRecords {
-  const send: SendToShard = (shard, name, args) =>
-    shardObject(namespace, shard).call(name, args, { number: shard, count });
+  const send: SendToShard = (shard, name, args, version) =>
+    shardObject(namespace, shard).call(name, args, { number: shard, count, version });
   return durableRecords(send, count, { clock });
 }
 
@@ -103,7 +103,7 @@ export interface CloudflareOptions {
   readonly masterKey: string;
   /** The bindings of queues that targets of type `queue` name: the `env` of the Worker, for example. */
   readonly queues?: Bindings;
-  /** How many objects the metadata are in. It cannot be changed once there are some. Default 1. */
+  /** How many objects the metadata are in at first. It cannot be changed once there are some; each object splits when it is large. Default 1. */
   readonly shards?: number;
 }
 

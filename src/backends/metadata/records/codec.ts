@@ -6,7 +6,19 @@ import type { OrderedStore } from './ordered-store.ts';
 // The kinds of keys in a store, rows and others: the first byte of a key.
 
 /** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
-export const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4, outbox: 5, inbox: 6, shard: 7 } as const;
+export const space = {
+  catalog: 1,
+  fence: 2,
+  epoch: 3,
+  expiry: 4,
+  outbox: 5,
+  inbox: 6,
+  shard: 7,
+  /** The partitions that are not spread, of tables whose partitions can be. */
+  whole: 8,
+  /** The entries that changed after a split had copied them. */
+  changed: 9,
+} as const;
 
 /** A key of a kind: its byte and the rest. */
 export function keyIn(name: keyof typeof space, rest: Uint8Array): Uint8Array {

@@ -55,6 +55,8 @@ export interface Batch {
   readonly committed: (() => void)[];
   /** A number that no earlier write has carried: commits of one transaction differ in it too. */
   nextRevision(): number;
+  /** Further revisions are later than this one. Absent where rows do not come from other stores. */
+  raiseRevision?(revision: number): void;
 }
 
 export type Work<Result> = (batch: Batch) => Result;

@@ -11,9 +11,8 @@
 import { type AnyTable, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { compareBytes } from '../key-order.ts';
 import type { StoredRow } from '../row-codec.ts';
-import { keyIn } from './codec.ts';
+import { keyIn, space } from './codec.ts';
 import type { OrderedStore, Submit } from './ordered-store.ts';
-import type { ShardPlace } from './placement.ts';
 
 /** A side change whose key and row are encoded. Neither `put` nor `by`: it removes the row. */
 export interface EncodedChange {
@@ -30,7 +29,7 @@ export interface OutboxEntry {
   readonly changes: readonly EncodedChange[];
 }
 
-export interface OutboxPorts extends ShardPlace {
+export interface OutboxPorts {
   readonly store: OrderedStore;
   readonly submit: Submit;
   /** Resolves when the other store has applied the entries, durably. */
@@ -42,7 +41,7 @@ const entriesMax = 64;
 /** A message without an answer is sent again, with what follows it. */
 const answerMs = 10_000;
 
-const place = (name: 'outbox' | 'inbox', other: number, number?: number): Uint8Array => {
+const keyFor = (name: 'outbox' | 'inbox', other: number, number?: number): Uint8Array => {
   const rest = new Uint8Array(number === undefined ? 2 : 10);
   const view = new DataView(rest.buffer);
   view.setUint16(0, other);
@@ -50,41 +49,49 @@ const place = (name: 'outbox' | 'inbox', other: number, number?: number): Uint8A
   return keyIn(name, rest);
 };
 
-export const outboxKey = (target: number, number: number): Uint8Array => place('outbox', target, number);
+export const outboxKey = (target: number, number: number): Uint8Array => keyFor('outbox', target, number);
+const outboxEnd = Uint8Array.of(space.outbox + 1);
 /** Under it is the number of the last entry of a sender. */
-export const inboxKey = (sender: number): Uint8Array => place('inbox', sender);
+export const inboxKey = (sender: number): Uint8Array => keyFor('inbox', sender);
 
-export class Outbox implements ShardPlace {
-  readonly number: number;
-  readonly count: number;
+export class Outbox {
   readonly #ports: OutboxPorts;
   readonly #rounds = new Map<number, Promise<void>>();
   /** The stores for which entries are left from before this one started, or from an error. */
-  readonly #behind = new Set<number>();
+  readonly #unconfirmed = new Set<number>();
 
   constructor(ports: OutboxPorts) {
-    this.number = ports.number;
-    this.count = ports.count;
     this.#ports = ports;
-    for (const target of this.#targets()) this.#behind.add(target);
+    for (const target of this.#targets()) this.#unconfirmed.add(target);
   }
 
   /** Sends the entries of a commit. @throws StoreUnavailable where another store did not confirm them; the next call sends them again */
   async settle(target: number, upTo: number): Promise<void> {
-    while ((this.#edge(target, false) ?? Number.POSITIVE_INFINITY) <= upTo) await this.#round(target);
+    while ((this.#findNumber(target, 'first') ?? Number.POSITIVE_INFINITY) <= upTo) await this.#round(target);
   }
 
-  /** Sends everything that was there at the call. */
-  async settleAll(): Promise<void> {
-    await Promise.all(this.#targets().map((target) => this.settle(target, this.#edge(target, true) ?? 0)));
+  /** Sends everything that was there at the call. @param except a store that takes nothing yet */
+  async settleAll(except?: number): Promise<void> {
+    const targets = this.#targets().filter((target) => target !== except);
+    await Promise.all(targets.map((target) => this.settleTarget(target)));
+  }
+
+  /** Sends everything to one store that was there at the call. */
+  settleTarget(target: number): Promise<void> {
+    return this.settle(target, this.#findNumber(target, 'last') ?? 0);
+  }
+
+  /** Whether every entry was confirmed. @param except a store whose entries do not count */
+  isEmpty(except?: number): boolean {
+    return this.#targets().every((target) => target === except);
   }
 
   /** Call it before each read and write: it does nothing unless entries could not be sent. */
   async catchUp(): Promise<void> {
-    if (this.#behind.size === 0) return;
-    for (const target of [...this.#behind]) {
-      await this.settle(target, this.#edge(target, true) ?? 0);
-      this.#behind.delete(target);
+    if (this.#unconfirmed.size === 0) return;
+    for (const target of [...this.#unconfirmed]) {
+      await this.settleTarget(target);
+      this.#unconfirmed.delete(target);
     }
   }
 
@@ -96,10 +103,19 @@ export class Outbox implements ShardPlace {
     );
   }
 
+  /** The stores for which there are entries. */
   #targets(): readonly number[] {
-    return Array.from({ length: this.#ports.count }, (_, target) => target).filter(
-      (target) => target !== this.#ports.number && this.#edge(target, false) !== undefined,
-    );
+    const targets: number[] = [];
+    for (let next = 0; ; next = (targets.at(-1) as number) + 1) {
+      let found: number | undefined;
+      const span = { low: outboxKey(next, 0), high: outboxEnd, reverse: false };
+      this.#ports.store.read(span, (key) => {
+        found = new DataView(key.buffer, key.byteOffset).getUint16(1);
+        return false;
+      });
+      if (found === undefined) return targets;
+      targets.push(found);
+    }
   }
 
   #round(target: number): Promise<void> {
@@ -117,7 +133,7 @@ export class Outbox implements ShardPlace {
     try {
       await inTime(send(target, entries));
     } catch (cause) {
-      this.#behind.add(target);
+      this.#unconfirmed.add(target);
       throw new StoreUnavailable(`shard ${target} did not confirm side changes`, { cause });
     }
     await submit(
@@ -128,9 +144,8 @@ export class Outbox implements ShardPlace {
     );
   }
 
-  /** The number of the first or last entry. */
-  #edge(target: number, reverse: boolean): number | undefined {
-    return this.#read(target, { limit: 1, reverse })[0]?.number;
+  #findNumber(target: number, which: 'first' | 'last'): number | undefined {
+    return this.#read(target, { limit: 1, reverse: which === 'last' })[0]?.number;
   }
 
   #read(

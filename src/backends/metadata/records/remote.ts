@@ -41,6 +41,7 @@ import {
 } from '../rules.ts';
 import { fullMessage } from './ordered-store.ts';
 import { addsTo, type OutboxEntry } from './outbox.ts';
+import type { CopiedEntry, Handover, ShardSplit } from './shard-split.ts';
 import type { ReadSpan, RecordStore } from './store.ts';
 
 /** A partition in a message: its table by name. */
@@ -133,66 +134,145 @@ function serveIntents(store: RecordStore) {
   };
 }
 
+/** What stores call of each other while one splits. */
+function serveSplit(store: RecordStore) {
+  const shard = (): ShardSplit => {
+    if (store.shard === undefined) throw new Error('this store has no others');
+    return store.shard;
+  };
+  return {
+    placement: async () => shard().placement(),
+    addShard: (from: number) => shard().addShard(from),
+    publishShard: (number: number) => shard().publishShard(number),
+    acceptEntries: (batch: number, entries: readonly CopiedEntry[]) => shard().acceptEntries(batch, entries),
+    takeOver: (handover: Handover) => shard().takeOver(handover),
+  };
+}
+
 /** The answers to calls, over a store and the tables that they may name. */
-export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
+function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
   const tableOf = tableFinder(tables);
   const decodePartition = ({ table, ...rest }: SentPartition): At<AnyTable> =>
     ({ table: tableOf(table), ...rest }) as At<AnyTable>;
-  /** A read or write that sees no commit without its side changes in other stores. */
-  const afterCatchUp =
-    <Args extends readonly unknown[], Result>(serve: (...args: Args) => Result) =>
-    async (...args: Args): Promise<Awaited<Result>> => {
-      await store.outbox?.catchUp();
-      return await serve(...args);
-    };
   const decodeSideChanges = (changes: readonly SentSideChange[]): SideChange[] =>
     changes.map((change) => ({ ...change, at: decodePartition(change.at) }) as SideChange);
   return {
-    get: afterCatchUp((partition: SentPartition, key: object) =>
-      store.get(decodePartition(partition), key as never),
-    ),
-    page: afterCatchUp(
-      (
-        partition: SentPartition,
-        span: Span,
-        requested: { count: number; columns?: readonly string[] | undefined },
-      ) =>
-        store.page(decodePartition(partition), span, {
-          ...requested,
-          count: Math.min(requested.count, pageMax),
-        }),
-    ),
-    commit: afterCatchUp(
-      (partition: SentPartition, changes: readonly Change<AnyTable>[], { op, then, frees }: SentOptions) =>
-        store.commit(decodePartition(partition), changes, {
-          then: decodeSideChanges(then),
-          frees,
-          ...(op === undefined ? {} : { op }),
-        }),
-    ),
-    apply: afterCatchUp((changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes))),
-    clear: afterCatchUp((partition: SentPartition, range: Range<AnyTable>) =>
+    get: (partition: SentPartition, key: object) => store.get(decodePartition(partition), key as never),
+    page: async (
+      partition: SentPartition,
+      span: Span,
+      requested: { count: number; columns?: readonly string[] | undefined },
+    ) =>
+      store.page(decodePartition(partition), span, {
+        ...requested,
+        count: Math.min(requested.count, pageMax),
+      }),
+    commit: (
+      partition: SentPartition,
+      changes: readonly Change<AnyTable>[],
+      { op, then, frees }: SentOptions,
+    ) =>
+      store.commit(decodePartition(partition), changes, {
+        then: decodeSideChanges(then),
+        frees,
+        ...(op === undefined ? {} : { op }),
+      }),
+    apply: (changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes)),
+    clear: (partition: SentPartition, range: Range<AnyTable>) =>
       store.clear(decodePartition(partition), range),
-    ),
-    fence: afterCatchUp((partition: SentPartition) => store.fence(decodePartition(partition))),
-    raiseFence: afterCatchUp((partition: SentPartition, generation: number) =>
+    fence: (partition: SentPartition) => store.fence(decodePartition(partition)),
+    raiseFence: (partition: SentPartition, generation: number) =>
       store.raiseFence(decodePartition(partition), generation),
-    ),
     ...serveOutbox(store, tableOf),
     ...serveIntents(store),
-    everyRow: afterCatchUp(async (name: string, position?: string): Promise<RowPage | undefined> => {
+    ...serveSplit(store),
+    everyRow: async (name: string, position?: string): Promise<RowPage | undefined> => {
       for await (const page of store.everyRow(tableOf(name), position)) return page;
       return undefined;
-    }),
+    },
     now: () => store.now(),
     health: () => store.health(),
+  };
+}
+
+/** How a call behaves beside side changes that were not confirmed, and beside a split. */
+interface CallRules {
+  /** It sees no commit without its side changes in other stores. */
+  readonly catchesUp?: true;
+  /** A caller with an older placement is refused: it may ask the wrong store, or not all of them. */
+  readonly isFenced?: true;
+  /** It is refused also where the store handed rows over meanwhile; then the caller repeats it, which changes nothing. */
+  readonly isRepeatable?: true;
+  /** A new store answers it before its handover. */
+  readonly needsNoRows?: true;
+}
+
+const read = { catchesUp: true, isFenced: true, isRepeatable: true } as const;
+const ofEpochs = { isFenced: true, isRepeatable: true, needsNoRows: true } as const;
+const betweenStores = { needsNoRows: true } as const;
+
+const callRules: Readonly<Record<keyof RecordCalls, CallRules>> = {
+  get: read,
+  page: read,
+  everyRow: read,
+  clear: read,
+  fence: read,
+  raiseFence: read,
+  commit: { catchesUp: true, isFenced: true },
+  apply: { catchesUp: true, isFenced: true },
+  pendingAdditions: ofEpochs,
+  pendingPuts: ofEpochs,
+  openEpoch: ofEpochs,
+  removeEpoch: ofEpochs,
+  barEpochs: ofEpochs,
+  abort: ofEpochs,
+  isOpen: ofEpochs,
+  abandoned: ofEpochs,
+  // Store 0 alone has leases, and it never leaves them to another.
+  renewEpochs: betweenStores,
+  settle: betweenStores,
+  now: betweenStores,
+  health: betweenStores,
+  receive: betweenStores,
+  placement: betweenStores,
+  addShard: betweenStores,
+  publishShard: betweenStores,
+  acceptEntries: betweenStores,
+  takeOver: betweenStores,
+};
+
+/** Answers a call. @param version of the caller's placement */
+export type AnswerCall = (name: string, args: readonly unknown[], version?: number) => Promise<unknown>;
+
+/** @param tables those that calls may name */
+export function answerCalls(store: RecordStore, tables: readonly AnyTable[]): AnswerCall {
+  const calls: Readonly<Record<string, (...args: never[]) => Promise<unknown>>> = serveRecords(store, tables);
+  const rules: Readonly<Record<string, CallRules>> = callRules;
+  return async (name, args, version = 0) => {
+    const serve = Object.hasOwn(calls, name) ? calls[name] : undefined;
+    if (serve === undefined) throw new Error(`there is no call ${name}`);
+    const { catchesUp, isFenced, isRepeatable, needsNoRows } = rules[name] as CallRules;
+    const { shard, outbox } = store;
+    do {
+      if (catchesUp) await outbox?.catchUp();
+      if (isFenced) await shard?.ready();
+    } while (isFenced && shard?.isReady === false);
+    // From here to the transaction of the call nothing is awaited, so the placement cannot change in between.
+    if (isFenced) shard?.assertCurrent(version);
+    if (!needsNoRows) shard?.assertActive();
+    const answer = await serve(...(args as never[]));
+    if (isRepeatable) shard?.assertUnmoved(version);
+    return answer;
   };
 }
 
 export type RecordCalls = ReturnType<typeof serveRecords>;
 
 /** What gateways call; the others are between stores. */
-export type GatewayCalls = Omit<RecordCalls, 'receive' | 'barEpochs'>;
+export type GatewayCalls = Omit<
+  RecordCalls,
+  'receive' | 'barEpochs' | 'placement' | 'addShard' | 'publishShard' | 'acceptEntries' | 'takeOver'
+>;
 
 /** Sends a call, and returns the result or throws. */
 export type SendCall<Calls = GatewayCalls> = (

@@ -2,41 +2,55 @@
  * The calls of the record layer over several stores: each goes to the store that has its partition (`placement.ts`), and those about a spread
  * partition to all of them.
  *
+ * A store that has split refuses callers whose placement is older. Then the placement is read from store 0 again, and the call is repeated.
+ *
  * Epochs are in every store, because a commit reads its epoch in its own transaction. Their leases are in store 0 alone: a sweep marks an
  * epoch there first and then removes it from the others, where a missing epoch refuses commits.
  */
+import type { Clock } from '../../../ports/clock.ts';
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, compareBytes, passed, type Span } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
-import { findShard, isSpread } from './placement.ts';
+import { findStore, hashRow, initialPlacement, isSpread, type Placement } from './placement.ts';
 import {
   callsOver,
   type GatewayCalls,
   type RecordCalls,
   type SendCall,
   type SentPartition,
+  type SentSideChange,
   tableFinder,
 } from './remote.ts';
+import { staleMessage } from './shard-split.ts';
 import type { ReadSpan } from './store.ts';
 
 export interface ShardOptions {
-  /** The number of stores. */
+  /** The number of stores at first. */
   readonly count: number;
   readonly tables: readonly AnyTable[];
   /** The life of an intent without a renewal. */
   readonly intentTtlMs: number;
+  readonly clock: Pick<Clock, 'sleep'>;
 }
 
-/** Sends a call to the store of a number. */
-export type SendToShard = (shard: number, ...call: Parameters<SendCall<RecordCalls>>) => Promise<unknown>;
+/** Sends a call to the store of a number, with the version of the placement by which it was chosen. */
+export type SendToShard = (
+  shard: number,
+  name: keyof RecordCalls,
+  args: readonly unknown[],
+  version: number,
+) => Promise<unknown>;
 
 type Page = ReadSpan<AnyTable>;
 
 /** How the stores of a partition are reached. */
 interface Routes {
+  /** The number of stores with rows. */
   readonly count: number;
   readonly first: RecordCalls;
+  /** Every other store that has epochs. */
   readonly others: readonly RecordCalls[];
+  /** Every store that has rows. */
   readonly all: readonly RecordCalls[];
   atOf(partition: SentPartition): At<AnyTable>;
   /** The store of a row; of any, where the partition is not spread. */
@@ -45,23 +59,88 @@ interface Routes {
   storesWith(partition: SentPartition): readonly RecordCalls[];
 }
 
-function openRoutes(send: SendToShard, { count, tables }: Omit<ShardOptions, 'intentTtlMs'>): Routes {
-  const tableOf = tableFinder(tables);
+function openRoutes(
+  send: SendToShard,
+  { placement, tableOf }: { readonly placement: Placement; readonly tableOf: (name: string) => AnyTable },
+): Routes {
+  const { version, shards } = placement;
   const atOf = ({ table, ...rest }: SentPartition): At<AnyTable> =>
     ({ ...rest, table: tableOf(table) }) as At<AnyTable>;
-  const all = Array.from({ length: count }, (_, shard) =>
-    callsOver<RecordCalls>((name, args) => send(shard, name, args)),
+  const known = shards.map(({ number }) =>
+    callsOver<RecordCalls>((name, args) => send(number, name, args, version)),
   );
+  const all = known.filter((_, index) => shards[index]?.splitsFrom === undefined);
   const to: Routes['to'] = (partition, key) =>
-    all[findShard(atOf(partition), key as Columns | undefined, count)] as RecordCalls;
+    known[findStore(placement, hashRow(atOf(partition), key as Columns | undefined))] as RecordCalls;
   const storesWith: Routes['storesWith'] = (partition) => (isSpread(atOf(partition)) ? all : [to(partition)]);
-  return { count, first: all[0] as RecordCalls, others: all.slice(1), all, atOf, to, storesWith };
+  const [first] = known as [RecordCalls];
+  return { count: all.length, first, others: known.slice(1), all, atOf, to, storesWith };
 }
 
-const each = <Result>(
+const repetitionsMax = 20;
+/** Before a call is repeated that a store has refused although the placement is the latest one. */
+const pauseMs = 50;
+
+/** The placement as far as it is known, and calls by it. */
+class Router {
+  readonly #send: SendToShard;
+  readonly #options: ShardOptions;
+  readonly #tableOf: (name: string) => AnyTable;
+  #placement: Placement;
+  #routes: Routes;
+  #reading: Promise<Placement> | undefined;
+
+  constructor(send: SendToShard, options: ShardOptions) {
+    this.#send = send;
+    this.#options = options;
+    this.#tableOf = tableFinder(options.tables);
+    this.#placement = initialPlacement(options.count);
+    this.#routes = this.#open();
+  }
+
+  #open(): Routes {
+    return openRoutes(this.#send, { placement: this.#placement, tableOf: this.#tableOf });
+  }
+
+  /** Repeats a call that a store refused because of the placement: it has changed nothing there. */
+  async run<Result>(call: (routes: Routes) => Promise<Result>): Promise<Result> {
+    for (let repeated = 0; ; repeated += 1) {
+      const { version } = this.#placement;
+      try {
+        return await call(this.#routes);
+      } catch (cause) {
+        if (!String(cause).includes(staleMessage) || repeated === repetitionsMax) throw cause;
+      }
+      await this.#refresh(version);
+      if (this.#placement.version === version) await this.#options.clock.sleep(pauseMs);
+    }
+  }
+
+  async #refresh(version: number): Promise<void> {
+    if (this.#placement.version > version) return;
+    this.#reading ??= (this.#send(0, 'placement', [], this.#placement.version) as Promise<Placement>).finally(
+      () => {
+        this.#reading = undefined;
+      },
+    );
+    const latest = await this.#reading;
+    if (latest.version <= this.#placement.version) return;
+    this.#placement = latest;
+    this.#routes = this.#open();
+  }
+}
+
+/** Waits for all answers, also after a refusal: a call that is repeated must not meet its own earlier messages. */
+async function each<Result>(
   stores: readonly RecordCalls[],
   call: (store: RecordCalls) => Promise<Result>,
-): Promise<Result[]> => Promise.all(stores.map(call));
+): Promise<Result[]> {
+  const answers = await Promise.allSettled(stores.map(call));
+  return answers.map((answer) => {
+    if (answer.status === 'rejected') throw answer.reason;
+    return answer.value;
+  });
+}
 
 const routeRows = ({ count, all, atOf, to, storesWith }: Routes) =>
   ({
@@ -77,10 +156,6 @@ const routeRows = ({ count, all, atOf, to, storesWith }: Routes) =>
       const [change] = changes;
       return to(partition, change && keyOf(change)).commit(partition, changes, options);
     },
-    async apply(changes) {
-      const groups = Map.groupBy(changes, (change) => to(change.at, keyOf(change as never)));
-      await Promise.all([...groups].map(([store, group]) => store.apply(group)));
-    },
     async clear(partition, range) {
       await each(storesWith(partition), (store) => store.clear(partition, range));
     },
@@ -95,7 +170,7 @@ const routeRows = ({ count, all, atOf, to, storesWith }: Routes) =>
     pendingPuts: async (name) => (await each(all, (store) => store.pendingPuts(name))).includes(true),
   }) satisfies Partial<GatewayCalls>;
 
-const routeEpochs = ({ first, others, all }: Routes, intentTtlMs: number) =>
+const routeEpochs = ({ first, others }: Routes, intentTtlMs: number) =>
   ({
     async openEpoch(epoch) {
       // Before the lease begins, so that the limit below cannot be later than half of the lease.
@@ -111,7 +186,7 @@ const routeEpochs = ({ first, others, all }: Routes, intentTtlMs: number) =>
     },
     renewEpochs: (epochs) => first.renewEpochs(epochs),
     async abort(opId) {
-      await each(all, (store) => store.abort(opId));
+      await each([first, ...others], (store) => store.abort(opId));
     },
     // A sweep takes the epoch in the first store before it has barred it in the others.
     isOpen: async (opId) =>
@@ -125,7 +200,7 @@ const routeEpochs = ({ first, others, all }: Routes, intentTtlMs: number) =>
     settle: (intent) => first.settle(intent),
   }) satisfies Partial<GatewayCalls>;
 
-const routeWhole = ({ count, first, all }: Routes) =>
+const routeWhole = ({ count, first, others, all }: Routes) =>
   ({
     async everyRow(name, position = '0:') {
       const [number = '0', within = ''] = position.split(':');
@@ -137,7 +212,7 @@ const routeWhole = ({ count, first, all }: Routes) =>
     },
     now: () => first.now(),
     async health() {
-      const found = await each(all, (store) => store.health());
+      const found = await each([first, ...others], (store) => store.health());
       return {
         nodes: found.flatMap(({ nodes }, shard) =>
           nodes.map((node) => ({ ...node, name: `shard ${shard}` })),
@@ -148,14 +223,28 @@ const routeWhole = ({ count, first, all }: Routes) =>
   }) satisfies Partial<GatewayCalls>;
 
 /** @returns what `remoteRecords` takes */
-export function shardCalls(send: SendToShard, { intentTtlMs, ...stores }: ShardOptions): SendCall {
-  const routes = openRoutes(send, stores);
-  const calls: GatewayCalls = {
-    ...routeRows(routes),
-    ...routeEpochs(routes, intentTtlMs),
-    ...routeWhole(routes),
+export function shardCalls(send: SendToShard, options: ShardOptions): SendCall {
+  const router = new Router(send, options);
+  type Calls = Readonly<Record<string, (...args: readonly unknown[]) => Promise<unknown>>>;
+  // The cast: the names and arguments of a call are those of the functions of the same names.
+  const callsBy = (routes: Routes) =>
+    ({
+      ...routeRows(routes),
+      ...routeEpochs(routes, options.intentTtlMs),
+      ...routeWhole(routes),
+    }) as object as Calls;
+  /** An addition is not repeated where one of several stores has refused: each store has its own repetitions. */
+  const apply = async (changes: readonly SentSideChange[]): Promise<void> => {
+    await router.run(async ({ to }) => {
+      const groups = Map.groupBy(changes, (change) => to(change.at, keyOf(change as never)));
+      if (groups.size > 1) await Promise.all([...groups.values()].map(apply));
+      else for (const [store, group] of groups) await store.apply(group);
+    });
   };
-  return (name, args) => (calls[name] as (...args: readonly unknown[]) => Promise<unknown>)(...args);
+  return (name, args) =>
+    name === 'apply'
+      ? apply(args[0] as readonly SentSideChange[])
+      : router.run((routes) => (callsBy(routes)[name] as Calls[string])(...args));
 }
 
 interface Merging {

@@ -7,6 +7,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import { localHealth, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { Span } from '../key-order.ts';
 import { pack, unpack, unpackSome } from '../row-codec.ts';
+import { ChangedEntries } from './changed-entries.ts';
 import {
   type Batch,
   fullMessage,
@@ -49,7 +50,15 @@ export function sqliteStore(sql: Sql, { bytesMax, ...options }: SqliteOptions): 
   };
   const health = () =>
     localHealth('sqlite', { releaseVersion: `SQLite ${sql.version}`, usedBytes: sql.usedBytes() });
-  return new RecordStore({ ...options, store, submit, health, release: async () => sql.close() });
+  const release = async () => sql.close();
+  return new RecordStore({
+    ...options,
+    store: store.changed,
+    submit,
+    health,
+    usedBytes: () => sql.usedBytes(),
+    release,
+  });
 }
 
 const toBytes = (value: unknown): Uint8Array =>
@@ -76,6 +85,8 @@ interface Submitted {
  * flush.
  */
 class Entries implements OrderedStore {
+  /** These entries for writers, so that a split knows of each write. */
+  readonly changed = new ChangedEntries(this);
   readonly #sql: Sql;
   readonly #clock: Clock;
   #waiting: Submitted[] = [];
@@ -165,9 +176,12 @@ class Entries implements OrderedStore {
     const before = this.#revisionEnd;
     try {
       const settles = this.#sql.transact(() => {
-        const batch = newBatch(this.#clock.now(), () => this.#nextRevision());
+        const batch: Batch = {
+          ...newBatch(this.#clock.now(), () => this.#nextRevision()),
+          raiseRevision: (revision) => this.#raiseRevision(revision),
+        };
         const settles = submitted.map(({ run }) => run(batch));
-        writeCounters(this, batch);
+        writeCounters(this.changed, batch);
         return [...batch.committed, ...settles];
       });
       for (const settle of settles) settle();
@@ -179,6 +193,14 @@ class Entries implements OrderedStore {
       if (submitted.length > 1) for (const each of submitted) this.#transact([each]);
       else for (const { reject } of submitted) reject(failure);
     }
+  }
+
+  #raiseRevision(revision: number): void {
+    if (revision < this.#revision) return;
+    const block = Math.floor(revision / revisionsPerBlock);
+    // What is left of the block in memory is not used, also where another one is stored already.
+    if (((this.get(revisionKey) as number | undefined) ?? 0) < block) this.put(revisionKey, block);
+    [this.#revision, this.#revisionEnd] = [0, 0];
   }
 
   #nextRevision(): number {

@@ -36,13 +36,22 @@ import {
   tableSpan,
 } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
+import { ChangedEntries } from './changed-entries.ts';
 import { type Codec, Codecs, textKeyIn } from './codec.ts';
 import { removalsPerTransaction, sweepExpired } from './expiries.ts';
 import { Intents } from './intents.ts';
 import type { OrderedStore, ReadOptions, Submit } from './ordered-store.ts';
-import { inboxKey, Outbox, type OutboxEntry, type OutboxPorts } from './outbox.ts';
+import {
+  type EncodedChange,
+  inboxKey,
+  Outbox,
+  type OutboxEntry,
+  type OutboxPorts,
+  outboxKey,
+} from './outbox.ts';
 import type { ShardPlace } from './placement.ts';
-import { Transactions } from './transaction.ts';
+import { ShardSplit, type SplitPorts } from './shard-split.ts';
+import { Transactions, type Write } from './transaction.ts';
 
 /** What a backend of the layer is opened with. */
 export interface RecordOptions {
@@ -58,6 +67,8 @@ export interface RecordPorts extends RecordOptions {
   readonly submit: Submit;
   /** @throws StoreUnavailable where commits or reads cannot be served */
   health(): MetadataHealth;
+  /** The size of the database; of an engine whose stores can split. */
+  usedBytes?(): number;
   /** Closes the engine; every commit has ended. */
   release(): Promise<void>;
 }
@@ -78,6 +89,7 @@ export class RecordStore implements MetadataStore {
   readonly #store: OrderedStore;
   #closing: Promise<void> | undefined;
   #outbox: Outbox | undefined;
+  #shard: ShardSplit | undefined;
 
   constructor(ports: RecordPorts) {
     this.#ports = ports;
@@ -114,7 +126,7 @@ export class RecordStore implements MetadataStore {
     span: Span,
     { count, columns }: { readonly count: number; readonly columns?: readonly string[] | undefined },
   ): ReadSpan<T> {
-    const scanned = this.scanned(at);
+    const scanned = { ...this.scanned(at), isHere: this.#shard?.filter(at) };
     return readSpan(scanned, span, { count, projection: scanned.codec.projection(columns) });
   }
 
@@ -133,15 +145,15 @@ export class RecordStore implements MetadataStore {
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
     assertCommit(at, changes as readonly Change<AnyTable>[], options);
-    const shard = this.#outbox;
+    const [shard, outbox] = [this.#shard, this.#outbox];
     const listed = changes as readonly Change<AnyTable>[];
     const prepared = this.transactions.prepare(at, listed, { ...options, shard });
     const frees = options.frees === true || isAnyRemoval([...changes, ...(options.then ?? [])]);
     const outcome = await this.submit((batch) => this.transactions.commit(batch, prepared) as Outcome<T>, {
       frees,
     });
-    if (outcome.applied && shard !== undefined)
-      await Promise.all(prepared.targets.map((target) => shard.settle(target, Number(outcome.revision))));
+    if (outcome.applied && outbox !== undefined)
+      await Promise.all(prepared.targets.map((target) => outbox.settle(target, Number(outcome.revision))));
     return outcome;
   }
 
@@ -162,7 +174,7 @@ export class RecordStore implements MetadataStore {
   }
 
   /** Gives an empty store its place among others. @returns false where it has rows */
-  take({ number, count }: ShardPlace): Promise<boolean> {
+  takePlace({ number, count }: ShardPlace): Promise<boolean> {
     return this.submit(() => {
       if (!this.isEmpty()) return false;
       this.#store.put(placeKey, [number, count]);
@@ -170,38 +182,75 @@ export class RecordStore implements MetadataStore {
     });
   }
 
-  /** From now on the side changes of other stores' partitions go to these. */
-  join(ports: Pick<OutboxPorts, 'number' | 'count' | 'send'>): void {
-    this.#outbox ??= new Outbox({ ...ports, store: this.#store, submit: this.submit });
+  /** The slot of this store among others, and the split of it. Present where there may be others. */
+  get shard(): ShardSplit | undefined {
+    return this.#shard;
   }
 
-  /** Applies the entries of another store that have not arrived before. @param tableOf the table of a name */
+  /** From now on the side changes of other stores' partitions go to these, and the store can split. */
+  connect({
+    send,
+    ...ports
+  }: Pick<OutboxPorts, 'send'> & Omit<SplitPorts, 'store' | 'submit' | 'outbox' | 'usedBytes'>): void {
+    if (this.#outbox !== undefined) return;
+    const store = this.#store;
+    if (!(store instanceof ChangedEntries)) throw new Error('this engine stores all partitions itself');
+    this.#outbox = new Outbox({ send, store, submit: this.submit });
+    this.#shard = new ShardSplit({
+      ...ports,
+      store,
+      submit: this.submit,
+      outbox: this.#outbox,
+      usedBytes: () => this.#ports.usedBytes?.() ?? 0,
+    });
+  }
+
+  /**
+   * Applies the entries of another store that have not arrived before. Changes of rows that have left this store are sent on, and have
+   * arrived when it returns. @param tableOf the table of a name
+   */
   async receive(
     sender: number,
     entries: readonly OutboxEntry[],
     tableOf: (name: string) => AnyTable,
   ): Promise<void> {
+    const shard = this.#shard;
+    const outbox = this.#outbox;
+    shard?.assertActive();
     const key = inboxKey(sender);
-    const prepared = entries.map(({ number, changes }) => ({
-      number,
-      writes: changes.map((change) => this.transactions.prepareEncoded(tableOf(change.table), change)),
-    }));
     await this.submit(
       (batch) => {
         const last = (this.#store.find(key) as number | undefined) ?? 0;
-        const fresh = prepared.filter(({ number }) => number > last);
+        const fresh = entries.filter(({ number }) => number > last);
         const newest = fresh.at(-1);
         if (newest === undefined) return;
         // As one commit: every row is loaded before the first is written, so an entry that cannot be applied leaves none of the others.
         this.transactions.write(
           batch,
-          fresh.flatMap(({ writes }) => writes),
+          fresh.flatMap(({ changes }) => this.#prepareReceived(changes, tableOf)),
         );
         this.#store.put(key, newest.number);
       },
       // Its commit has applied already.
       { frees: true },
     );
+    if (shard === undefined || outbox === undefined) return;
+    await shard.finishHandover();
+    // Also what a former call has sent on without an answer.
+    await Promise.all(shard.halves.map(({ number }) => outbox.settleTarget(number)));
+  }
+
+  /** The writes of an entry: those of this store's rows, and an entry for each store that has split off with others. */
+  #prepareReceived(changes: readonly EncodedChange[], tableOf: (name: string) => AnyTable): readonly Write[] {
+    const shard = this.#shard;
+    const targets = Map.groupBy(changes, ({ table, key }) => shard?.findTargetOfKey(tableOf(table), key));
+    return [...targets].flatMap(([target, group]) => {
+      if (target === shard?.number)
+        return group.map((change) => this.transactions.prepareEncoded(tableOf(change.table), change));
+      const apply: Write['apply'] = (batch) =>
+        this.#store.put(outboxKey(target as number, batch.nextRevision()), group);
+      return [{ apply }];
+    });
   }
 
   async end(op: Op): Promise<void> {
@@ -277,17 +326,18 @@ export class RecordStore implements MetadataStore {
     const codec = this.codecs.of(table);
     for (let span = tableSpan(table, position); ; ) {
       this.assertOpen();
-      const rows: CopiedRow[] = [];
+      const found: { readonly key: Uint8Array; readonly row: CopiedRow }[] = [];
       let last: Uint8Array | undefined;
       const now = this.clock.now();
       this.#store.refresh();
       this.#store.read(span, (key, value) => {
         last = new Uint8Array(key);
         const stored = value as StoredRow;
-        if (isAlive(stored, now)) rows.push(copiedRow(codec, key, stored));
-        return rows.length < rowsPerPage;
+        if (isAlive(stored, now)) found.push({ key: last, row: copiedRow(codec, key, stored) });
+        return found.length < rowsPerPage;
       });
       if (last === undefined) return;
+      const rows = found.filter(({ key }) => !this.#shard?.hasLeft(table, key)).map(({ row }) => row);
       yield { rows, position: positionOf(last) };
       span = passed(span, last);
     }
@@ -338,6 +388,8 @@ export interface Scanned<T> {
   readonly clock: Clock;
   readonly codec: Codec;
   readonly at: At<T>;
+  /** Present while rows that another store has are still stored here. */
+  readonly isHere?: ((row: Columns) => boolean) | undefined;
 }
 
 export interface ReadSpan<T> {
@@ -354,7 +406,7 @@ interface PageOptions<T> extends Pick<ReadOptions, 'isBehindDamage'> {
 }
 
 function readSpan<T extends AnyTable>(
-  { store, clock, codec, at }: Scanned<T>,
+  { store, clock, codec, at, isHere }: Scanned<T>,
   span: Span,
   {
     count,
@@ -377,6 +429,7 @@ function readSpan<T extends AnyTable>(
       const stored = value as StoredRow;
       if (!isAlive(stored, now)) return true;
       const row = codec.order.sortOf(key, partitionBytes, decodeText);
+      if (isHere?.(row) === false) return true;
       rows.push(codec.complete(row, { stored, partition, columns }));
       if (rows.length < count) return true;
       rest = passed(span, key);

@@ -15,7 +15,8 @@ import { type Codec, type Codecs, expiryKey, keyIn } from './codec.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter, OrderedStore } from './ordered-store.ts';
 import { type EncodedChange, outboxKey } from './outbox.ts';
-import { findShard, type ShardPlace } from './placement.ts';
+import { canSpread, isSpread } from './placement.ts';
+import type { ShardSplit } from './shard-split.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
@@ -81,7 +82,7 @@ export class Transactions {
       readonly op?: { readonly id: string };
       readonly then?: readonly SideChange[];
       /** Present where other stores have some of the partitions. */
-      readonly shard?: ShardPlace | undefined;
+      readonly shard?: Pick<ShardSplit, 'number' | 'findTarget' | 'noteWhole'> | undefined;
     },
   ): PreparedCommit {
     const codec = this.#codecs.of(at.table);
@@ -89,6 +90,11 @@ export class Transactions {
     assertDistinct(at, keys);
     const checks: Check[] = [];
     const writes: Write[] = [];
+    const { then = [], shard } = options;
+    if (shard !== undefined && canSpread(at.table) && !isSpread(at)) {
+      const partition = codec.order.partitionKey(at.in as Columns);
+      writes.push({ apply: () => shard.noteWhole(partition) });
+    }
     changes.forEach((change, index) => {
       const key = keys[index] as Uint8Array;
       if (change.expect !== 'any')
@@ -96,10 +102,9 @@ export class Transactions {
       if ('put' in change) writes.push(this.#put(codec, key, change));
       else if ('remove' in change) writes.push(this.#remove(key));
     });
-    const { then = [], shard } = options;
     const others = new Map<number, EncodedChange[]>();
     for (const change of then) {
-      const target = shard && findShard(change.at, keyOf(change) as Columns, shard.count);
+      const target = shard?.findTarget(change.at, keyOf(change) as Columns);
       if (target === shard?.number) writes.push(this.prepareSide(change));
       else others.set(target as number, [...(others.get(target as number) ?? []), this.encodeSide(change)]);
     }

@@ -1,0 +1,536 @@
+/**
+ * A store that splits while gateways use it (docs/adr/0049): it copies the rows of one half of its slot to a new store, in bounded steps, and removes
+ * them when the new one has confirmed them. Every step is a transaction with its note, so a store that ends continues where it was:
+ *
+ * - `copying`: rows are copied in the order of their keys, and gateways read and write as before. A write of a row that was copied is noted,
+ *   and the row is sent again.
+ * - `closing`: calls wait. The side changes of earlier commits are sent, so that none of them can arrive after those of the new store.
+ * - `handover`: what has changed last, and the epochs, go to the new store in one message, which makes it active. Then store 0
+ *   publishes the placement.
+ * - `removing`: callers that state an older placement are refused, and the copied rows are removed.
+ */
+import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { type Columns, compareBytes, passed } from '../key-order.ts';
+import type { StoredRow } from '../row-codec.ts';
+import type { ChangedEntries } from './changed-entries.ts';
+import { expiryKey, keyIn, space, textKeyIn } from './codec.ts';
+import type { Batch, Submit } from './ordered-store.ts';
+import type { Outbox } from './outbox.ts';
+import {
+  addShard,
+  findStore,
+  halve,
+  hashKey,
+  hashRow,
+  initialPlacement,
+  isIn,
+  isSpread,
+  type Placement,
+  publishShard,
+  type Shard,
+  type ShardPlace,
+  type Slot,
+} from './placement.ts';
+
+/** The beginning of the message of a store to callers whose placement is too old. */
+export const staleMessage = 'the placement of the stores has changed';
+
+/** An entry as it is copied; without a value it was removed. */
+export interface CopiedEntry {
+  readonly key: Uint8Array;
+  readonly value?: unknown;
+}
+
+/** What makes a new store active. */
+export interface Handover {
+  readonly batch: number;
+  readonly entries: readonly CopiedEntry[];
+  readonly epochs: readonly CopiedEntry[];
+  /** The new store gives its rows later revisions than this one. */
+  readonly revision: number;
+  readonly slot: Slot;
+  readonly placement: Placement;
+}
+
+interface Split {
+  readonly phase: 'copying' | 'closing' | 'handover' | 'removing';
+  readonly to: number;
+  /** The number of the last message. The new store takes no message that is not later than the last one it took. */
+  readonly batch: number;
+  /** The last key that was read to be copied; a change of a key up to it is noted. */
+  readonly moving: Uint8Array;
+  /** The last key that the new store has confirmed, or while rows are removed the last one that was looked at. */
+  readonly moved: Uint8Array;
+}
+
+interface State {
+  /** Callers with an older version of the placement are refused. */
+  readonly since: number;
+  readonly slot: Slot;
+  /** The stores that have split off, with their halves. */
+  readonly halves: readonly Shard[];
+  /** False in a new store until its handover. */
+  readonly isActive: boolean;
+  /** The number of the last message that this new store took. */
+  readonly arrived: number;
+  /** The size after the last split. One row that does not move must not cause a split for each alarm. */
+  readonly bytes: number;
+  readonly split?: Split | undefined;
+}
+
+export interface SplitPorts extends ShardPlace {
+  readonly store: ChangedEntries;
+  readonly submit: Submit;
+  readonly outbox: Outbox;
+  readonly tables: readonly AnyTable[];
+  usedBytes(): number;
+  /** A call of another store, or of this one. */
+  call(shard: number, name: string, args: readonly unknown[]): Promise<unknown>;
+}
+
+const stateKey = textKeyIn('shard', 'split');
+/** In store 0 alone. */
+const publishedKey = textKeyIn('shard', 'placement');
+/** The placement by which this store sends side changes. */
+const adoptedKey = textKeyIn('shard', 'adopted');
+
+/** Keys that one step reads, and entries of one message. */
+const stepEntries = 512;
+/** With so few changes left, calls wait while they are sent. */
+const lastChanges = 64;
+/** A store that is still near the limit after a split does not split again before it has grown. */
+const growth = 1.1;
+const adoptionsMax = 10;
+
+/** What is copied, in this order. Every new store gets all layouts of tables, fences and marks of whole partitions. */
+const firstRow = 0x20;
+const spans: readonly (readonly [number, number])[] = [
+  [space.catalog, space.fence + 1],
+  [space.whole, space.whole + 1],
+  [firstRow, 0xff],
+];
+const nowhere = new Uint8Array(0);
+const frees = { frees: true } as const;
+
+/** The table's name in front of a key of a row. */
+const nameIn = (key: Uint8Array): string => String.fromCharCode(...key.subarray(0, key.indexOf(0)));
+
+export class ShardSplit implements ShardPlace {
+  readonly number: number;
+  readonly count: number;
+  readonly #ports: SplitPorts;
+  readonly #tables: ReadonlyMap<string, AnyTable>;
+  #state: State;
+  #adopted: Placement;
+  #stepping: Promise<boolean> | undefined;
+  #adopting: Promise<void> | undefined;
+
+  constructor(ports: SplitPorts) {
+    this.number = ports.number;
+    this.count = ports.count;
+    this.#ports = ports;
+    this.#tables = new Map(ports.tables.map((table) => [table.name, table]));
+    this.#state = this.#load();
+    this.#adopted = (ports.store.get(adoptedKey) as Placement | undefined) ?? initialPlacement(ports.count);
+    this.#watch();
+  }
+
+  #load(): State {
+    const { number, count, store } = this.#ports;
+    const stored = store.get(stateKey) as State | undefined;
+    // An absent value was stored as nil.
+    if (stored !== undefined) return { ...stored, split: stored.split ?? undefined };
+    const slot = { residue: number % count, modulus: count };
+    return { since: 0, slot, halves: [], isActive: number < count, arrived: 0, bytes: 0 };
+  }
+
+  /** Inside a transaction. */
+  #save(changed: Partial<State>): void {
+    this.#state = { ...this.#state, ...changed };
+    this.#ports.store.put(stateKey, this.#state);
+    this.#watch();
+  }
+
+  /** Changes of what is copied are noted from the first copy to the handover. */
+  #watch(): void {
+    const { split, slot } = this.#state;
+    const isCopying = split?.phase === 'copying' || split?.phase === 'closing';
+    const half = halve(slot)[1];
+    this.#ports.store.noted = isCopying
+      ? { upTo: split.moving, isCopied: (key) => this.#isCopied(key, half) }
+      : undefined;
+  }
+
+  /** A transaction of the split, which needs room on a full store. Where it fails, the memory is as the store is. */
+  async #transact<Result>(work: (batch: Batch) => Result): Promise<Result> {
+    try {
+      return await this.#ports.submit(work, frees);
+    } catch (cause) {
+      this.#state = this.#load();
+      this.#watch();
+      throw cause;
+    }
+  }
+
+  // Where rows are.
+
+  /** Of the split that this store does. */
+  get phase(): Split['phase'] | undefined {
+    return this.#state.split?.phase;
+  }
+
+  get isActive(): boolean {
+    return this.#state.isActive;
+  }
+
+  /** The store to which a side change is sent. It may have split since; then it sends the change on. */
+  findTarget(at: At<AnyTable>, row: Columns): number {
+    return this.#find(hashRow(at, row));
+  }
+
+  findTargetOfKey(table: AnyTable, key: Uint8Array): number {
+    return this.#find(hashKey(table, key, this.#isWhole));
+  }
+
+  #find(hash: number): number {
+    const { slot, halves } = this.#state;
+    if (isIn(slot, hash)) return this.number;
+    const half = halves.find((each) => isIn(each, hash));
+    return half === undefined ? findStore(this.#adopted, hash) : half.number;
+  }
+
+  /** A test of the rows of a partition, while those that have left are still stored. */
+  filter(at: At<AnyTable>): ((row: Columns) => boolean) | undefined {
+    if (!this.#isRemoving || !isSpread(at)) return undefined;
+    const { slot } = this.#state;
+    return (row) => isIn(slot, hashRow(at, row));
+  }
+
+  hasLeft(table: AnyTable, key: Uint8Array): boolean {
+    return this.#isRemoving && !isIn(this.#state.slot, hashKey(table, key, this.#isWhole));
+  }
+
+  get #isRemoving(): boolean {
+    return this.#state.split?.phase === 'removing';
+  }
+
+  /** Notes in the transaction of a commit that a partition is not spread, although others of its table are. */
+  noteWhole(partition: Uint8Array): void {
+    if (!this.#isWhole(partition)) this.#ports.store.put(keyIn('whole', partition), null);
+  }
+
+  readonly #isWhole = (partition: Uint8Array): boolean => this.#ports.store.has(keyIn('whole', partition));
+
+  #isCopied(key: Uint8Array, half: Slot): boolean {
+    const kind = key[0] as number;
+    if (kind < firstRow) return kind === space.catalog || kind === space.fence || kind === space.whole;
+    const table = this.#tables.get(nameIn(key));
+    return table !== undefined && isIn(half, hashKey(table, key, this.#isWhole));
+  }
+
+  // What callers meet.
+
+  /** Resolves when calls may run: not between the last changes of a split and its publication. */
+  async ready(): Promise<void> {
+    for (;;) {
+      if (this.#adopting !== undefined) await this.#adopting.catch(() => undefined);
+      else if (this.#isHandingOver) await this.finish();
+      else return;
+    }
+  }
+
+  get isReady(): boolean {
+    return this.#adopting === undefined && !this.#isHandingOver;
+  }
+
+  get #isHandingOver(): boolean {
+    const phase = this.#state.split?.phase;
+    return phase === 'closing' || phase === 'handover';
+  }
+
+  /** @param version of the caller's placement */
+  assertCurrent(version: number): void {
+    if (version < this.#state.since)
+      throw new StoreUnavailable(`${staleMessage}: it is at ${this.#state.since}, the caller at ${version}`);
+  }
+
+  /** After a call that must not have run while rows were handed over. */
+  assertUnmoved(version: number): void {
+    if (this.#state.split?.phase === 'handover')
+      throw new StoreUnavailable(`${staleMessage}: rows were handed over meanwhile`);
+    this.assertCurrent(version);
+  }
+
+  assertActive(): void {
+    if (!this.#state.isActive) throw new StoreUnavailable(`store ${this.number} has no rows yet`);
+  }
+
+  /** Ends a handover that has begun. */
+  async finish(): Promise<void> {
+    while (this.#isHandingOver) await this.#step(Number.POSITIVE_INFINITY);
+  }
+
+  /** Before side changes of other stores are sent on: a half that is being handed over takes none. */
+  async finishHandover(): Promise<void> {
+    while (this.#state.split?.phase === 'handover') await this.#step(Number.POSITIVE_INFINITY);
+  }
+
+  /** The stores that have split off. */
+  get halves(): readonly Shard[] {
+    return this.#state.halves;
+  }
+
+  // The steps of a split.
+
+  /**
+   * Does some steps of a split, and begins one above the limit.
+   * @param bytesMax the size from which the store splits
+   * @returns whether more steps are to do
+   */
+  async run({ bytesMax, steps }: { readonly bytesMax: number; readonly steps: number }): Promise<boolean> {
+    for (let step = 0; step < steps; step += 1) if (!(await this.#step(bytesMax))) return false;
+    return true;
+  }
+
+  /** One at a time, whoever asks for it. */
+  #step(bytesMax: number): Promise<boolean> {
+    this.#stepping ??= this.#advance(bytesMax).finally(() => {
+      this.#stepping = undefined;
+    });
+    return this.#stepping;
+  }
+
+  async #advance(bytesMax: number): Promise<boolean> {
+    const { split } = this.#state;
+    if (split === undefined) return this.#begin(bytesMax);
+    switch (split.phase) {
+      case 'copying':
+        await (compareBytes(split.moved, endKey) < 0 ? this.#copy() : this.#sendChanges());
+        return true;
+      case 'closing':
+        await this.#close(split);
+        return true;
+      case 'handover':
+        await this.#handOver(split);
+        return true;
+      default:
+        return this.#removeCopied(split);
+    }
+  }
+
+  async #begin(bytesMax: number): Promise<boolean> {
+    const { isActive, bytes } = this.#state;
+    if (!isActive || this.#ports.usedBytes() < Math.max(bytesMax, bytes * growth)) return false;
+    const begun = (await this.#ports.call(0, 'addShard', [this.number])) as
+      | { readonly number: number; readonly version: number }
+      | undefined;
+    if (begun === undefined) return false;
+    await this.#transact(() =>
+      this.#save({
+        // From here on, whoever opens an epoch opens it in the new store too.
+        since: Math.max(this.#state.since, begun.version),
+        split: { phase: 'copying', to: begun.number, batch: 0, moving: nowhere, moved: nowhere },
+      }),
+    );
+    return true;
+  }
+
+  #saveSplit(split: Split, changed: Partial<Split>): Split {
+    const next = { ...split, ...changed };
+    this.#save({ split: next });
+    return next;
+  }
+
+  async #copy(): Promise<void> {
+    const sent = await this.#transact(() => {
+      const split = this.#state.split as Split;
+      const { entries, last } = this.#readFrom(split.moved);
+      const half = halve(this.#state.slot)[1];
+      const copied = entries.filter(({ key }) => this.#isCopied(key, half));
+      return { split: this.#saveSplit(split, { batch: split.batch + 1, moving: last }), copied };
+    });
+    const { split, copied } = sent;
+    if (copied.length > 0) await this.#ports.call(split.to, 'acceptEntries', [split.batch, copied]);
+    await this.#transact(() => this.#saveSplit(this.#state.split as Split, { moved: split.moving }));
+  }
+
+  /** The entries behind a key that may have to be copied. */
+  #readFrom(after: Uint8Array): { readonly entries: readonly CopiedEntry[]; readonly last: Uint8Array } {
+    const [low, high] = spans.find(([, end]) => compareBytes(after, Uint8Array.of(end)) < 0) ?? [0xff, 0xff];
+    const begin = Uint8Array.of(low);
+    const all = { low: begin, high: Uint8Array.of(high), reverse: false };
+    const span = compareBytes(after, begin) < 0 ? all : passed(all, after);
+    const entries: CopiedEntry[] = [];
+    const isAll = this.#ports.store.read(span, (key, value) => {
+      entries.push({ key: new Uint8Array(key), value });
+      return entries.length < stepEntries;
+    });
+    return { entries, last: isAll ? span.high : (entries.at(-1) as CopiedEntry).key };
+  }
+
+  /** Sends entries that have changed since they were copied. With few of them, calls wait from now on. */
+  async #sendChanges(): Promise<void> {
+    const { store } = this.#ports;
+    const sent = await this.#transact(() => {
+      const split = this.#state.split as Split;
+      const changed = store.list(stepEntries);
+      if (split.phase === 'copying' && changed.length <= lastChanges) {
+        this.#saveSplit(split, { phase: 'closing' });
+        return undefined;
+      }
+      const entries = changed.map(({ key }) => this.#readEntry(key));
+      return { split: this.#saveSplit(split, { batch: split.batch + 1 }), changed, entries };
+    });
+    if (sent === undefined) return;
+    await this.#ports.call(sent.split.to, 'acceptEntries', [sent.split.batch, sent.entries]);
+    await this.#transact(() => {
+      for (const each of sent.changed) store.forget(each);
+    });
+  }
+
+  #readEntry(key: Uint8Array): CopiedEntry {
+    const value = this.#ports.store.get(key);
+    return value === undefined ? { key } : { key, value };
+  }
+
+  async #close({ to }: Split): Promise<void> {
+    const { outbox, store } = this.#ports;
+    await outbox.settleAll(to);
+    if (store.list(stepEntries).length === stepEntries) return this.#sendChanges();
+    await this.#transact(() => {
+      if (!outbox.isEmpty(to) || store.list(stepEntries).length === stepEntries) return;
+      const [slot, half] = halve(this.#state.slot);
+      const halves = [...this.#state.halves, { ...half, number: to }];
+      this.#save({ slot, halves, split: { ...(this.#state.split as Split), phase: 'handover' } });
+    });
+  }
+
+  async #handOver({ to }: Split): Promise<void> {
+    const { store, call } = this.#ports;
+    const message = await this.#transact((batch): Handover => {
+      const split = this.#state.split as Split;
+      const epochs: CopiedEntry[] = [];
+      const span = { low: Uint8Array.of(space.epoch), high: Uint8Array.of(space.epoch + 1), reverse: false };
+      store.read(span, (key, value) => epochs.push({ key: new Uint8Array(key), value }) > 0);
+      return {
+        batch: this.#saveSplit(split, { batch: split.batch + 1 }).batch,
+        entries: store.list(stepEntries).map(({ key }) => this.#readEntry(key)),
+        epochs,
+        revision: batch.nextRevision(),
+        slot: this.#state.halves.at(-1) as Slot,
+        placement: this.#adopted,
+      };
+    });
+    await call(to, 'takeOver', [message]);
+    const version = (await call(0, 'publishShard', [to])) as number;
+    await this.#transact(() => {
+      for (const each of store.list(stepEntries)) store.forget(each);
+      const split = { ...(this.#state.split as Split), phase: 'removing', moved: nowhere } as const;
+      this.#save({ since: Math.max(this.#state.since, version), split });
+    });
+  }
+
+  async #removeCopied({ moved }: Split): Promise<boolean> {
+    const { store, usedBytes } = this.#ports;
+    return this.#transact(() => {
+      const { entries, last } = this.#readFrom(compareBytes(moved, rowsBegin) < 0 ? rowsBegin : moved);
+      for (const { key } of entries) {
+        const table = this.#tables.get(nameIn(key));
+        if (table !== undefined && this.hasLeft(table, key)) store.remove(key);
+      }
+      const isDone = compareBytes(last, endKey) >= 0;
+      if (isDone) this.#save({ split: undefined, bytes: usedBytes() });
+      else this.#saveSplit(this.#state.split as Split, { moved: last });
+      return !isDone;
+    });
+  }
+
+  // What a new store gets.
+
+  async acceptEntries(number: number, entries: readonly CopiedEntry[]): Promise<void> {
+    await this.#transact(() => {
+      const { isActive, arrived } = this.#state;
+      // A message that was delayed, of a former life of the sender.
+      if (isActive || number <= arrived) return;
+      for (const entry of entries) this.#put(entry);
+      this.#save({ arrived: number });
+    });
+  }
+
+  #put({ key, ...rest }: CopiedEntry): void {
+    const { store } = this.#ports;
+    if (!('value' in rest)) {
+      store.remove(key);
+      return;
+    }
+    store.put(key, rest.value);
+    const expiresAt = (key[0] as number) >= firstRow ? (rest.value as StoredRow)[1] : undefined;
+    if (typeof expiresAt === 'number') store.put(expiryKey(expiresAt, key), null);
+  }
+
+  /** Makes this store active. Repeating it changes nothing. */
+  async takeOver({ batch: number, entries, epochs, revision, slot, placement }: Handover): Promise<void> {
+    await this.#transact((batch) => {
+      const { isActive, arrived } = this.#state;
+      if (isActive || number <= arrived) return;
+      for (const entry of [...entries, ...epochs]) this.#put(entry);
+      batch.raiseRevision?.(revision);
+      this.#adopted = placement;
+      this.#ports.store.put(adoptedKey, placement);
+      const { residue, modulus } = slot;
+      this.#save({ slot: { residue, modulus }, isActive: true, arrived: number });
+    });
+  }
+
+  // The placement, in store 0.
+
+  placement(): Placement {
+    return (this.#ports.store.get(publishedKey) as Placement | undefined) ?? initialPlacement(this.count);
+  }
+
+  addShard(from: number): Promise<{ readonly number: number; readonly version: number } | undefined> {
+    return this.#transact(() => {
+      const added = addShard(this.placement(), from);
+      if (added === undefined) return undefined;
+      this.#ports.store.put(publishedKey, added.placement);
+      return { number: added.number, version: added.placement.version };
+    });
+  }
+
+  publishShard(number: number): Promise<number> {
+    return this.#transact(() => {
+      const placement = publishShard(this.placement(), number);
+      this.#ports.store.put(publishedKey, placement);
+      return placement.version;
+    });
+  }
+
+  /**
+   * Sends side changes by the latest placement from now on. Until then their receivers send them on. Calls wait while those that are
+   * on their way arrive, because a later one of the same row must not overtake them.
+   */
+  async adopt(): Promise<void> {
+    const { outbox, store, call } = this.#ports;
+    const latest = (await call(0, 'placement', [])) as Placement;
+    if (latest.version <= this.#adopted.version || this.#adopting !== undefined) return;
+    const adopting = async (): Promise<void> => {
+      for (let turn = 0; turn < adoptionsMax; turn += 1) {
+        await outbox.settleAll();
+        const isAdopted = await this.#transact(() => {
+          if (!outbox.isEmpty()) return false;
+          store.put(adoptedKey, latest);
+          this.#adopted = latest;
+          return true;
+        });
+        if (isAdopted) return;
+      }
+    };
+    this.#adopting = adopting().finally(() => {
+      this.#adopting = undefined;
+    });
+    await this.#adopting;
+  }
+}
+
+const rowsBegin = Uint8Array.of(firstRow);
+const endKey = Uint8Array.of(0xff);
