@@ -1,5 +1,5 @@
 /** Several stores of the record layer as one: the contract of the metadata port, and what the journal between them promises. */
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { findShard } from '../../src/backends/metadata/records/placement.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import {
@@ -107,6 +107,44 @@ describe('the journal of side changes between stores', () => {
     shards.faults.between = () => undefined;
     for (let turn = 0; turn < 2; turn += 1)
       await shards.stores[shardOf(headsOf(bucket))]?.outbox?.settleAll();
+    expect([await objectsIn(store, bucket), await ranked(store, bucket)]).toEqual([1, ['k']]);
+  });
+
+  test('the side changes of 150 commits arrive in three messages, in the order of the commits', async () => {
+    const store = shards.client();
+    const bucket = apart();
+    const home = shardOf(headsOf(bucket));
+    const target = shardOf(ranksOf(bucket));
+    shards.faults.between = (_, name) => (name === 'receive' ? 'lost before' : undefined);
+    const keys = Array.from({ length: 150 }, (_, n) => `k${n}`);
+    const outcomes = await Promise.allSettled(keys.map((key) => putWithSides(store, bucket, key)));
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(150);
+    let messages = 0;
+    shards.faults.between = (shard, name) => {
+      if (name === 'receive' && shard === target) messages += 1;
+      return undefined;
+    };
+    await shards.stores[home]?.outbox?.settleAll();
+    expect(messages).toBe(3);
+    expect([await objectsIn(store, bucket), await ranked(store, bucket)]).toEqual([150, [...keys].sort()]);
+  });
+
+  test('a message without an answer is given up after ten seconds, and the next call sends it again', async () => {
+    const store = shards.client();
+    const bucket = apart();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      shards.faults.between = (_, name) => (name === 'receive' ? 'unanswered' : undefined);
+      const refused = expect(putWithSides(store, bucket, 'k')).rejects.toThrow(StoreUnavailable);
+      await vi.advanceTimersByTimeAsync(9_900);
+      expect(vi.getTimerCount()).toBeGreaterThan(0);
+      await vi.advanceTimersByTimeAsync(200);
+      await refused;
+    } finally {
+      vi.useRealTimers();
+    }
+    shards.faults.between = () => undefined;
+    expect(await store.get(headsOf(bucket), slotOf('k'))).toBeDefined();
     expect([await objectsIn(store, bucket), await ranked(store, bucket)]).toEqual([1, ['k']]);
   });
 

@@ -13,8 +13,11 @@ import { contractTables } from '../contract/metadata-store/tables.ts';
 
 const random = systemRandom();
 
+/** `unanswered`: the call does not arrive, and its caller hears nothing. */
+type Fault = 'lost before' | 'lost after' | 'unanswered';
+
 /** A call that arrives or does not; a test changes what becomes of it. */
-export type Between = (shard: number, name: keyof RecordCalls) => 'lost before' | 'lost after' | undefined;
+export type Between = (shard: number, name: keyof RecordCalls, args: readonly unknown[]) => Fault | undefined;
 
 interface Faults {
   between: Between;
@@ -46,7 +49,8 @@ export async function openShards(
     stores[number] = store;
   };
   const call: SendToShard = async (shard, name, args, version) => {
-    const fault = faults.between(shard, name);
+    const fault = faults.between(shard, name, args);
+    if (fault === 'unanswered') return new Promise(() => {});
     if (fault === 'lost before') throw new Error('the object was evicted');
     // A store that splits off begins with its first call.
     if (stores[shard] === undefined) start(shard);

@@ -163,12 +163,13 @@ export class Outbox {
   }
 }
 
-async function inTime(sent: Promise<void>): Promise<void> {
+/** Rejects where another store has not answered in time: the connection may be lost without notice. */
+export async function inTime<Answer>(sent: Promise<Answer>): Promise<Answer> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${answerMs} ms`)), answerMs);
   });
-  await Promise.race([sent, late]).finally(() => clearTimeout(timer));
+  return Promise.race([sent, late]).finally(() => clearTimeout(timer));
 }
 
 /** Matches additions to a partition of a counter table. @param partition its key */

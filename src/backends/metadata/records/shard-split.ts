@@ -15,7 +15,7 @@ import type { StoredRow } from '../row-codec.ts';
 import type { ChangedEntries } from './changed-entries.ts';
 import { expiryKey, keyIn, space, textKeyIn } from './codec.ts';
 import type { Batch, Submit } from './ordered-store.ts';
-import type { Outbox } from './outbox.ts';
+import { inTime, type Outbox } from './outbox.ts';
 import {
   addShard,
   findStore,
@@ -128,7 +128,7 @@ export class ShardSplit implements ShardPlace {
   constructor(ports: SplitPorts) {
     this.number = ports.number;
     this.count = ports.count;
-    this.#ports = ports;
+    this.#ports = { ...ports, call: (...sent) => inTime(ports.call(...sent)) };
     this.#tables = new Map(ports.tables.map((table) => [table.name, table]));
     this.#state = this.#load();
     this.#adopted = (ports.store.get(adoptedKey) as Placement | undefined) ?? initialPlacement(ports.count);

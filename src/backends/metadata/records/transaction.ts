@@ -113,7 +113,7 @@ export class Transactions {
     return { at, opId: options.op?.id, checks, writes, targets: [...others.keys()] };
   }
 
-  /** For the outbox. */
+  /** As it stands in an outbox. */
   encodeSide(change: SideChange): EncodedChange {
     const { table } = change.at as At<AnyTable>;
     const codec = this.#codecs.of(table);
@@ -125,7 +125,7 @@ export class Transactions {
     return { ...sent, put };
   }
 
-  /** A side change of another store's commit. */
+  /** A side change of a commit, of this store or another. */
   prepareEncoded(table: AnyTable, { key, put, by }: EncodedChange): Write {
     const codec = this.#codecs.of(table);
     if (by !== undefined) return this.#add(codec, key, by);
@@ -138,10 +138,7 @@ export class Transactions {
   }
 
   prepareSide(change: SideChange): Write {
-    const codec = this.#codecs.of(change.at.table);
-    const key = codec.key(change.at.in, keyOf(change));
-    if ('put' in change) return this.#put(codec, key, change);
-    return 'remove' in change ? this.#remove(key) : this.#add(codec, key, change.by);
+    return this.prepareEncoded(change.at.table, this.encodeSide(change));
   }
 
   #put(codec: Codec, key: Uint8Array, change: { readonly put: unknown; readonly expiresAt?: number }): Write {
