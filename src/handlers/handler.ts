@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import type { RecordedFields, Recorder } from '../domain/common/recorder.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
-import { writeXml, type Xml } from '../protocol/formats/codec.ts';
+import { type Xml, xmlBytes } from '../protocol/formats/codec.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
@@ -123,7 +123,7 @@ export function xmlReply<T>(
   return {
     status: 200,
     headers: [['Content-Type', 'application/xml'], ...headers],
-    body: writeXml(schema, root, value),
+    body: xmlBytes(schema, root, value),
   };
 }
 
