@@ -46,6 +46,8 @@ export async function* decodeChunks(
   let remaining = length;
   try {
     for (;;) {
+      // The first line of most bodies arrives whole.
+      if (!cursor.hasBytes) await cursor.fill();
       const line = cursor.lineNow(headerLengthMax) ?? (await cursor.line(headerLengthMax));
       const size = parseSize(line, chain !== undefined);
       // This also refuses a chunk of 16 EiB before it is read.
@@ -272,15 +274,16 @@ class BodyCursor {
 
   /** Everything up to the end of the body, refused when it is more than `limit`. */
   async rest(limit: number): Promise<Uint8Array> {
-    const all = new Uint8Array(limit);
-    let length = 0;
+    let all = nothing;
     while (this.hasBytes || (await this.fill())) {
       const piece = this.take(limit + 1);
-      if (length + piece.length > limit) throw malformedChunk();
-      all.set(piece, length);
-      length += piece.length;
+      if (all.length + piece.length > limit) throw malformedChunk();
+      const longer = new Uint8Array(all.length + piece.length);
+      longer.set(all);
+      longer.set(piece, all.length);
+      all = longer;
     }
-    return all.subarray(0, length);
+    return all;
   }
 
   /** Releases the source when the body is abandoned before its end. */

@@ -98,7 +98,7 @@ class ReadKey implements BucketKey {
   }
 
   readonly findSecrets: FindSecrets = async (credential) => {
-    const bucket = this.#recentBucket() ?? (await this.#bucket());
+    const bucket = this.#recentBucket() ?? (await this.#read())?.bucket;
     if (bucket?.signingKey === undefined) return [{ secret: credential.secretKey }];
     const key = signingKeyIdentity(bucket.signingKey);
     this.signedWith = key;
@@ -115,16 +115,18 @@ class ReadKey implements BucketKey {
   }
 
   /** Undefined where there is none; a later stage says so, to callers whose signature is right. */
-  async #bucket(): Promise<BucketRow | undefined> {
-    try {
-      const reached = await findBucket(this.#ctx, this.#named);
-      this.reached = reached;
-      return reached.bucket;
-    } catch (cause) {
-      if (!(cause instanceof Refusal) || !notFound.has(cause.code)) throw cause;
-      this.reached = cause;
-      return undefined;
-    }
+  #read(): Promise<Reached | undefined> {
+    return findBucket(this.#ctx, this.#named).then(
+      (reached) => {
+        this.reached = reached;
+        return reached;
+      },
+      (cause: unknown) => {
+        if (!(cause instanceof Refusal) || !notFound.has(cause.code)) throw cause;
+        this.reached = cause;
+        return undefined;
+      },
+    );
   }
 }
 

@@ -61,7 +61,12 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });
   }
   ctx.trace?.stage('handle');
-  const reply = await dispatch(ctx, complete);
+  let reply: Reply;
+  try {
+    reply = await handlerOf(handlers[operation])(ctx, complete);
+  } catch (cause) {
+    throw explained(complete, cause);
+  }
   const { requesterPays }: RequestContext = complete;
   return requesterPays === true
     ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] }
@@ -180,14 +185,10 @@ function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['pay
   return { ...payload, content };
 }
 
-async function dispatch(ctx: Context, request: Authorized & Partial<InBucket>): Promise<Reply> {
-  const { operation, row, identity, bucket } = request;
-  const handle = handlerOf(handlers[operation]);
-  try {
-    return await handle(ctx, request);
-  } catch (cause) {
-    const { action } = row;
-    const resource = `"${arnOf({ ...request, action })}"`;
-    throw explainRefusal(cause, { identity, owner: bucket?.owner, action, resource });
-  }
+/** What a handler threw, with the details that this caller may see. */
+function explained(request: Authorized & Partial<InBucket>, cause: unknown): unknown {
+  const { row, identity, bucket } = request;
+  const { action } = row;
+  const resource = `"${arnOf({ ...request, action })}"`;
+  return explainRefusal(cause, { identity, owner: bucket?.owner, action, resource });
 }

@@ -148,7 +148,9 @@ const algorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
 export function claimedChecksum(
   request: Pick<Authorized, 'own'>,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
-  const names = [...request.own.keys()].filter(isChecksumHeader);
+  let names: string[] | undefined;
+  for (const name of request.own.keys()) if (isChecksumHeader(name)) names = [...(names ?? []), name];
+  if (names === undefined) return undefined;
   for (const name of names)
     if (!algorithms.has(name))
       throw fail(
@@ -174,11 +176,18 @@ function valid(value: string, algorithm: ChecksumAlgorithm): string {
   throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
 }
 
+/** By the name of the trailer, of both dialects. */
+const trailerAlgorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
+  dialects.flatMap(({ headerPrefix }) =>
+    checksumAlgorithms.map(
+      (algorithm) => [`${headerPrefix}checksum-${algorithm.toLowerCase()}`, algorithm] as const,
+    ),
+  ),
+);
+
 /** @throws InvalidRequest for an algorithm that this service cannot verify */
 function algorithmOfTrailer(name: string): ChecksumAlgorithm {
-  const found = checksumAlgorithms.find((algorithm) =>
-    dialects.some(({ headerPrefix }) => name === `${headerPrefix}checksum-${algorithm.toLowerCase()}`),
-  );
+  const found = trailerAlgorithms.get(name);
   if (found !== undefined) return found;
   throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumAlgorithms.join(', ')}.`);
 }

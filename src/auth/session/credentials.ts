@@ -159,21 +159,21 @@ export interface KnownKey {
 }
 
 /** @param token the session token of the request @throws InvalidAccessKeyId, AccountProblem */
-export async function findKnownKey(
+export const findKnownKey = (
   { credentials, metadata }: Pick<AuthenticationContext, 'credentials' | 'metadata'>,
   accessKey: string,
   token: string | undefined,
-): Promise<KnownKey> {
-  const credential = await credentials.find(accessKey, token, metadata);
-  if (credential === undefined) throw unknownKey(accessKey);
-  const renew = async (): Promise<Identity> => {
-    const now = await credentials.find(accessKey, token, metadata);
-    // With another secret the key was deleted and created again, so the signature was made with the old key.
-    if (now?.secretKey !== credential.secretKey) throw unknownKey(accessKey);
-    return identityOf(now);
-  };
-  return { credential, renew };
-}
+): Promise<KnownKey> =>
+  credentials.find(accessKey, token, metadata).then((credential) => {
+    if (credential === undefined) throw unknownKey(accessKey);
+    const renew = async (): Promise<Identity> => {
+      const now = await credentials.find(accessKey, token, metadata);
+      // With another secret the key was deleted and created again, so the signature was made with the old key.
+      if (now?.secretKey !== credential.secretKey) throw unknownKey(accessKey);
+      return identityOf(now);
+    };
+    return { credential, renew };
+  });
 
 const unknownKey = (accessKey: string) =>
   fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });

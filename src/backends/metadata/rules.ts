@@ -72,7 +72,8 @@ function assertSideChange(change: SideChange): number {
   if (change.at.fence !== undefined) throw new Error('a side change carries no fence: its commit does');
   if ('add' in change) {
     assertTable(table, table.kind === 'counter', 'is not a counter table: nothing can be added');
-    for (const [column, amount] of Object.entries(change.by)) {
+    for (const column in change.by) {
+      const amount = change.by[column];
       if (table.columns[column]?.type !== 'int') throw new Error(`${table.name}.${column} is not an int`);
       if (!Number.isSafeInteger(amount)) throw new Error(`${table.name}.${column} cannot grow by ${amount}`);
     }

@@ -303,8 +303,11 @@ function readGrouping({ query }: AuthorizedInBucket, limitName: string): Groupin
   return { prefix, delimiter, limit: readCount(query, limitName, { fallback: pageMax, max: pageMax }) };
 }
 
-const toCommonPrefixes = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
-  entries.flatMap((entry) => ('row' in entry ? [] : [{ Prefix: encode(entry.commonPrefix) }]));
+function toCommonPrefixes(entries: readonly Entry<unknown>[], encode: (text: string) => string) {
+  const prefixes: { Prefix: string }[] = [];
+  for (const entry of entries) if (!('row' in entry)) prefixes.push({ Prefix: encode(entry.commonPrefix) });
+  return prefixes;
+}
 
 // ListMultipartUploads: the open sessions by key, then by age.
 

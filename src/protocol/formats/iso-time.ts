@@ -11,6 +11,9 @@ const pairs = Array.from({ length: 60 }, (_, number) => String(number).padStart(
 
 const endings = pairs.map((second) => `${second}.000Z`);
 
+/** The second of the last call and its text: objects that are listed together were often written together. */
+let lastSecond = Number.NaN;
+let lastTime = '';
 /** The minute of the last call, and the text that its moments begin with. The same for its day. */
 let lastMinute = Number.NaN;
 let lastText = '';
@@ -20,12 +23,15 @@ let lastDate = '';
 /** @param ms since the epoch; a part of a second is cut off */
 export function isoTime(ms: number): string {
   const seconds = Math.floor(Math.trunc(ms) / 1000);
+  if (seconds === lastSecond) return lastTime;
   const minute = Math.floor(seconds / 60);
   if (minute !== lastMinute) {
     lastText = startOf(minute);
     lastMinute = minute;
   }
-  return lastText + endings[seconds - 60 * minute];
+  lastTime = lastText + endings[seconds - 60 * minute];
+  lastSecond = seconds;
+  return lastTime;
 }
 
 /** @param minute since the epoch */
