@@ -1,7 +1,7 @@
 /**
- * `node bench/allocations.ts [--sites=N] [--only=GET]` prints the bytes of JavaScript heap that a PUT, a GET and a HEAD of 4 KiB and a LIST of
- * 100 keys allocate through `gateway.handle`, on `embedded` + `file`, without the HTTP server. With `--sites`, also the N functions that
- * allocate most.
+ * `node bench/allocations.ts [--sites=N] [--only=GET] [--floor]` prints the bytes of JavaScript heap that a PUT, a GET and a HEAD of 4 KiB and a
+ * LIST of 100 keys allocate through `gateway.handle`, on `embedded` + `file`, without the HTTP server. With `--sites`, also the N functions
+ * that allocate most. With `--floor`, of `lib/floor-handler.ts` instead, which does only what must be done.
  *
  * It starts itself again with a young generation that takes all requests of a count, so that the heap only grows meanwhile.
  */
@@ -12,14 +12,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { crc32c } from '../src/backends/crypto/node.ts';
 import { configWith } from '../src/config/read-config.ts';
 import { createGateway, type Gateway } from '../src/gateway.ts';
 import { compose } from '../src/runtime/compose/compose.ts';
 import { openLogLevel } from '../src/runtime/processes/node-log-level.ts';
 import { nodeTelemetry } from '../src/runtime/processes/node-telemetry.ts';
+import { openFloor } from './lib/floor-handler.ts';
 import { incomingOf } from './lib/incoming.ts';
 import { median } from './lib/percentile.ts';
-import { benchCredential, Signer, sha256Of } from './lib/sign.ts';
+import { benchCredential, chunkHashes, Signer, sha256Of } from './lib/sign.ts';
 
 const requests = 128;
 const rounds = 9;
@@ -36,37 +38,63 @@ const nodeFlags = [
 const body = new Uint8Array(4096).fill(3);
 const signer = new Signer('localhost:9000');
 const payloadHash = sha256Of(body);
-const paths = Array.from({ length: requests }, (_, n) => `/bench/object-${n}`);
-const heads = {
-  PUT: paths.map((path) => signer.header({ method: 'PUT', path, payloadHash, length: body.length })),
-  GET: paths.map((path) => signer.header({ method: 'GET', path })),
-  HEAD: paths.map((path) => signer.header({ method: 'HEAD', path })),
-  LIST: paths.map(() => signer.header({ method: 'GET', path: '/bench', query: 'list-type=2&max-keys=100' })),
+/** The body in one signed chunk with a signed trailer, as SDKs send it. */
+const crc = crc32c(body);
+const chunked = {
+  bytes: body,
+  hashes: chunkHashes(body),
+  crc32c: Buffer.from([crc >>> 24, crc >>> 16, crc >>> 8, crc]).toString('base64'),
 };
-type Method = keyof typeof heads;
+const paths = Array.from({ length: requests }, (_, n) => `/bench/object-${n}`);
+interface Sent {
+  readonly head: string;
+  readonly body?: Uint8Array;
+}
+function inChunks(path: string): Sent {
+  const [head, ...pieces] = signer.chunked({ method: 'PUT', path }, chunked);
+  return { head: String(head), body: Buffer.concat(pieces.map((piece) => Buffer.from(piece as Uint8Array))) };
+}
+const sent = {
+  PUT: paths.map((path) => ({
+    head: signer.header({ method: 'PUT', path, payloadHash, length: body.length }),
+    body,
+  })),
+  GET: paths.map((path) => ({ head: signer.header({ method: 'GET', path }) })),
+  HEAD: paths.map((path) => ({ head: signer.header({ method: 'HEAD', path }) })),
+  LIST: paths.map(() => ({
+    head: signer.header({ method: 'GET', path: '/bench', query: 'list-type=2&max-keys=100' }),
+  })),
+  // The last, because a row with a checksum takes more than one without.
+  CHUNKED: paths.map(inChunks),
+} satisfies Record<string, readonly Sent[]>;
+type Method = keyof typeof sent;
 const names: Readonly<Record<Method, string>> = {
   PUT: 'PUT 4 KiB',
   GET: 'GET 4 KiB',
   HEAD: 'HEAD',
   LIST: 'LIST 100 keys',
+  CHUNKED: 'CHUNKED PUT 4 KiB',
 };
 
-async function send(gateway: Gateway, incoming: ReturnType<typeof incomingOf>): Promise<void> {
+type Served = Pick<Gateway, 'handle'>;
+
+async function send(gateway: Served, incoming: ReturnType<typeof incomingOf>): Promise<void> {
   const reply = await gateway.handle(incoming);
   if (reply.status >= 300) throw new Error(`answered ${reply.status}`);
   if (typeof reply.body === 'object' && Symbol.asyncIterator in reply.body) for await (const _ of reply.body);
 }
 
 /** Requests one after the other; what they are made from is allocated before. @returns the growth of the heap */
-async function round(gateway: Gateway, method: Method): Promise<number> {
-  const incoming = heads[method].map((head) => incomingOf(head, method === 'PUT' ? body : undefined));
+async function round(gateway: Served, method: Method): Promise<number> {
+  const each: readonly Sent[] = sent[method];
+  const incoming = each.map(({ head, body: content }) => incomingOf(head, content));
   globalThis.gc?.();
   const before = process.memoryUsage().heapUsed;
-  for (const each of incoming) await send(gateway, each);
+  for (const one of incoming) await send(gateway, one);
   return process.memoryUsage().heapUsed - before;
 }
 
-async function count(gateway: Gateway, method: Method): Promise<number> {
+async function count(gateway: Served, method: Method): Promise<number> {
   const grown: number[] = [];
   for (let n = -warmUpRounds; n < rounds; n += 1) {
     const bytes = await round(gateway, method);
@@ -75,7 +103,7 @@ async function count(gateway: Gateway, method: Method): Promise<number> {
   return median(grown);
 }
 
-async function printSites(gateway: Gateway, method: Method, sites: number): Promise<void> {
+async function printSites(gateway: Served, method: Method, sites: number): Promise<void> {
   const session = new inspector.Session();
   session.connect();
   await session.post('HeapProfiler.startSampling', {
@@ -101,8 +129,7 @@ async function printSites(gateway: Gateway, method: Method, sites: number): Prom
     process.stdout.write(`  ${(sum / requests).toFixed(0).padStart(6)}  ${site}\n`);
 }
 
-async function main(sites: number, only: string | undefined): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));
+async function openServer(directory: string): Promise<Served & { close(): Promise<void> }> {
   const config = configWith({ SVC_DATA_DIR: directory, SVC_FSYNC: 'never', SVC_LOG_LEVEL: 'WARN' });
   const { context, close } = await compose(config, {
     credentials: [benchCredential],
@@ -110,17 +137,28 @@ async function main(sites: number, only: string | undefined): Promise<void> {
     // As the server has it: the line of an answered request is made at DEBUG only.
     logLevel: openLogLevel(config.SVC_LOG_LEVEL),
   });
+  return { handle: createGateway(context).handle, close };
+}
+
+interface Options {
+  readonly sites: number;
+  readonly only: string | undefined;
+  readonly floor: boolean;
+}
+
+async function main({ sites, only, floor }: Options): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));
+  const gateway = floor ? openFloor(directory) : await openServer(directory);
   try {
-    const gateway = createGateway(context);
     await send(gateway, incomingOf(signer.header({ method: 'PUT', path: '/bench' })));
     await round(gateway, 'PUT');
-    for (const method of Object.keys(heads) as Method[]) {
+    for (const method of Object.keys(sent) as Method[]) {
       if (only !== undefined && only !== method) continue;
       process.stdout.write(`${names[method]}: ${(await count(gateway, method)).toFixed(0)} bytes\n`);
       if (sites > 0) await printSites(gateway, method, sites);
     }
   } finally {
-    await close();
+    await gateway.close();
     rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -130,7 +168,11 @@ if (globalThis.gc === undefined) {
   process.exitCode = spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? 1;
 } else {
   const { values } = parseArgs({
-    options: { sites: { type: 'string', default: '0' }, only: { type: 'string' } },
+    options: {
+      sites: { type: 'string', default: '0' },
+      only: { type: 'string' },
+      floor: { type: 'boolean', default: false },
+    },
   });
-  await main(Number(values.sites), values.only);
+  await main({ sites: Number(values.sites), only: values.only, floor: values.floor });
 }

@@ -7,7 +7,7 @@ export interface SignedRequest {
   readonly method: string;
   readonly path: string;
   readonly query: string;
-  readonly headers: ReadonlyMap<string, string>;
+  readonly headers: { get(name: string): string | undefined };
 }
 
 /** The head of a request, without the empty line after it. */
