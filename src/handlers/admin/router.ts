@@ -78,10 +78,11 @@ interface Asked extends May {
   readonly fields: Fields;
 }
 
-const ask = (call: AreaRequest, name: AdminOperationName, { path, params }: AdminTarget): Asked => {
-  const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
-  return { name, path, row: describeAdminOperation(name), params, fields };
-};
+const ask = (
+  { identity }: AreaRequest,
+  { path, params }: AdminTarget,
+  operation: Pick<Asked, 'name' | 'row'>,
+): Asked => ({ ...operation, path, params, fields: { own: identity?.owner, ...Object.fromEntries(params) } });
 
 /** Query and body, read by the schemas of the row. */
 interface Input {
@@ -91,8 +92,8 @@ interface Input {
 
 /** What differs between a request and a part of BatchRead. */
 interface Origin<I extends Input> extends Pick<AdminRequest, 'record' | 'read'> {
-  readInput(row: Asked['row']): Promise<I>;
-  precondition(row: Asked['row']): AdminRequest['match'];
+  readInput(): Promise<I>;
+  precondition(): AdminRequest['match'];
 }
 
 /**
@@ -108,7 +109,7 @@ async function admit<I extends Input>(
 ): Promise<{ readonly request: AdminRequest; readonly input: I }> {
   const { name, path, row, params, fields } = asked;
   await (isLate(row) ? assertKnown(ctx, call, asked) : assertMayCall(ctx, call, asked));
-  const input = await readInput(row);
+  const input = await readInput();
   const { query, body } = input;
   const all: Fields = { ...fields, ...query, ...(body as Fields) };
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...asked, fields: { ...all, ...found } });
@@ -120,7 +121,7 @@ async function admit<I extends Input>(
   const request: AdminRequest = {
     ...{ requestId, identity, caller, wire, signal, record, params, permit, read },
     entries: openEntries(ctx, row, { caller, action: `admin:${name}`, path, fields }),
-    match: precondition(row),
+    match: precondition(),
     // The casts: query and body were read by the schemas of this row.
     query: query as never,
     body: body as never,
@@ -142,7 +143,7 @@ async function run(
   if (isRefused) throw target;
   // The router ignores slashes at the end: one resource of policies would have several paths.
   if (routed.url.endsWith('/')) throw fail('InvalidURI', 'The path of an operation has no slash at its end.');
-  const asked = ask(call, name, target);
+  const asked = ask(call, target, { name, row });
   const { request, input } = await admit(ctx, call, asked, {
     record,
     read: (part) => readWithin(ctx, call, part),
@@ -153,16 +154,12 @@ async function run(
       return { query, body: readJson(row.body ?? noFields, bytes), bytes };
     },
   });
-  const { identity } = request;
-  const repeatable = {
-    wire,
-    target: JSON.stringify([name, target.path, input.query]),
-    account: identity?.owner ?? '',
-    principal: recordedArn(identity),
-    body: input.bytes,
-    row,
-  };
-  const reply = await onceOnly(ctx, repeatable, () => perform(ctx, asked, request));
+  const carryOut = (): Promise<Reply> => perform(ctx, asked, request);
+  const key = wire.headers.get('idempotency-key');
+  const reply =
+    key === undefined
+      ? await carryOut()
+      : await onceOnly(ctx, describeRepeatable(request, key, { asked, input }), carryOut);
   return row.tagged === true ? withEtag(ctx, reply) : reply;
 }
 
@@ -188,13 +185,14 @@ async function readWithin(ctx: Context, call: AreaRequest, part: AskedRead): Pro
       message: `There is no operation "${operation}" that can be read in a batch.`,
       field: 'operation',
     });
-  const target = readAdminTarget(name, encodeNames(describeAdminOperation(name), names));
+  const row = describeAdminOperation(name);
+  const target = readAdminTarget(name, encodeNames(row, names));
   if (target instanceof Refusal) throw target;
-  const asked = ask(call, name, target);
+  const asked = ask(call, target, { name, row });
   const { request } = await admit(ctx, call, asked, {
     read: () => Promise.reject(fail('InvalidArgument', 'A batch has no batches.')),
     precondition: () => () => undefined,
-    readInput: async (row) => ({
+    readInput: async () => ({
       query: readFields(row.query, query.keys(), query),
       // The cast: the value was read as strict JSON.
       body: (row.body ?? noFields)((body ?? new Map()) as Json, ''),
@@ -329,7 +327,8 @@ const unknown = (name: string, known: readonly string[]) =>
   });
 
 interface Repeatable {
-  readonly wire: Pick<Wire, 'headers'>;
+  /** Its Idempotency-Key. */
+  readonly key: string;
   /** The path and the query, decoded. */
   readonly target: string;
   readonly account: string;
@@ -338,6 +337,22 @@ interface Repeatable {
   readonly body: Uint8Array;
   readonly row: { readonly method: string; readonly repeatable: boolean };
 }
+
+const describeRepeatable = (
+  { identity }: AdminRequest,
+  key: string,
+  {
+    asked: { name, path, row },
+    input: { query, bytes },
+  }: { readonly asked: Asked; readonly input: Input & { readonly bytes: Uint8Array } },
+): Repeatable => ({
+  key,
+  target: JSON.stringify([name, path, query]),
+  account: identity?.owner ?? '',
+  principal: recordedArn(identity),
+  body: bytes,
+  row,
+});
 
 type AnswersContext = Pick<Context, 'metadata' | 'hasher' | 'telemetry'>;
 
@@ -352,10 +367,8 @@ const bodyMax = commitLimits.rowBytes - 1_024;
  * Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused, OperationAborted, LimitExceeded
  */
 async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {
-  const key = asked.wire.headers.get('idempotency-key');
-  if (key === undefined) return run();
-  assertKey(key, asked);
-  const row = describe(ctx, key, asked);
+  assertKey(asked);
+  const row = describe(ctx, asked);
   const stored = { row, account: asked.account };
   const expiresAt = (await ctx.metadata.now()) + retentionMs;
   const revision = await putAnswer(ctx.metadata, stored, { expect: 'absent', expiresAt });
@@ -384,7 +397,7 @@ async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promi
   return reply;
 }
 
-function assertKey(key: string, { row }: Repeatable): void {
+function assertKey({ key, row }: Repeatable): void {
   if (row.method !== 'POST') throw refuse('Only POST requests take an Idempotency-Key.');
   // A kept answer would let its secret be read again, and a kept hash of a body would let its secret be guessed.
   if (!row.repeatable)
@@ -405,8 +418,7 @@ const refuse = (message: string) => fail('InvalidArgument', { message, field: 'I
 
 function describe(
   { hasher }: AnswersContext,
-  key: string,
-  { target, account, principal, body }: Repeatable,
+  { key, target, account, principal, body }: Repeatable,
 ): IdempotencyRow {
   const content = toHex(hasher.once('sha256', body));
   return {
