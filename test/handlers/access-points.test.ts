@@ -285,6 +285,12 @@ describe('operations on access points', () => {
     expect((await world.client.put('/v20180820')).status).toBe(200);
     expect((await world.client.put('/v20180820/accesspoint/key', { body: 'x' })).status).toBe(200);
     expect((await world.client.get('/v20180820/accesspoint/key')).text).toBe('x');
+    await world.client.put('/bucket');
+    // The header of an account alone makes no request of S3 Control.
+    const ordinary = await world.client.put('/bucket/accesspoint', {
+      headers: { '*-account-id': 'alice-account' },
+    });
+    expect([ordinary.status, (await world.client.get('/bucket/accesspoint')).status]).toEqual([200, 200]);
     const other = await world.client.get('/v20180820/jobs', { headers: { '*-account-id': 'alice-account' } });
     expect([other.status, other.code]).toEqual([501, 'NotImplemented']);
   });

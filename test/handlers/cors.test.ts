@@ -106,6 +106,18 @@ test('a refused signature can be read by the page that sent it', async () => {
   expect([silent.code, corsHeaders(silent)]).toEqual(['SignatureDoesNotMatch', nothing]);
 });
 
+test('a preflight may name a hundred headers, with white space between them, and none further', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  await allow(world, rule);
+  const headers = Array.from({ length: 100 }, (_, index) => `x-amz-meta-${index}`);
+  const most = await preflight(world, '/bucket', asking('PUT', origin, headers.join(' ,\t')));
+  expect([most.status, most.header('access-control-allow-headers')]).toEqual([200, headers.join(', ')]);
+  expect(
+    (await preflight(world, '/bucket', asking('PUT', origin, [...headers, 'x-amz-meta-100'].join()))).status,
+  ).toBe(403);
+});
+
 test('the CORS headers of a preflight and of the request agree', async () => {
   await using world = await openGateway();
   const { client } = world;

@@ -36,6 +36,7 @@ describe.each(backends)('on %s', (backend) => {
     ['/bucket/a%', 'InvalidURI'],
     ['/bucket/%ed%a0%80', 'InvalidURI'],
     ['/bu%ffcket/key', 'InvalidURI'],
+    ['//key', 'InvalidURI'],
     ['/bucket?prefix=%ff', 'InvalidURI'],
   ])('%s is %s', async (path, code) => {
     await using world = await openGateway({ backend });

@@ -9,15 +9,43 @@ export interface Group {
 export const groups: Readonly<Record<string, Group>> = {
   domain: {
     mutate: ['src/domain/configurations/lifecycle-rules.ts', 'src/domain/objects/conditions.ts'],
-    tests: ['test/unit/lifecycle-rules.test.ts', 'test/unit/conditions.test.ts'],
+    tests: [
+      'test/unit/lifecycle-rules.test.ts',
+      'test/unit/conditions.test.ts',
+      'test/handlers/{bucket-lifecycle,expiration}.test.ts',
+    ],
   },
-  cors: { mutate: ['src/handlers/common/cross-origin.ts'], tests: ['test/unit/cors.test.ts'] },
+  commit: {
+    mutate: ['src/domain/objects/versions.ts', 'src/domain/objects/commit-version.ts'],
+    tests: [
+      'test/handlers/{delete-objects,last-writer,lost-race,object-lock,put-object,put-races,versioning}.test.ts',
+      'test/handlers/{conditions,copy-object,quotas}.test.ts',
+    ],
+  },
+  cors: {
+    mutate: ['src/handlers/common/cross-origin.ts'],
+    tests: ['test/unit/cors.test.ts', 'test/handlers/cors.test.ts'],
+  },
   protocol: {
     mutate: ['src/protocol/address.ts', 'src/protocol/formats/iso-time.ts'],
-    tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],
+    tests: [
+      'test/unit/protocol/peer.test.ts',
+      'test/unit/iso-time.test.ts',
+      'test/unit/auth/*.test.ts',
+      'test/attacks/signature-{canonical,presigned}.test.ts',
+      'test/handlers/{access-points,addressing,areas,hostile-names,website}.test.ts',
+    ],
   },
   auth: {
     mutate: ['src/auth/policy/patterns.ts', 'src/auth/policy/evaluate.ts'],
     tests: ['test/unit/policy/patterns.test.ts', 'test/unit/policy/evaluate.test.ts'],
+  },
+  signature: {
+    mutate: ['src/auth/presigned.ts', 'src/auth/verify-signature.ts', 'src/auth/chunk-chain.ts'],
+    tests: [
+      'test/unit/auth/*.test.ts',
+      'test/attacks/signature-{chunks,payload,presigned,canonical}.test.ts',
+      'test/handlers/{hoisted-headers,signing-key-forms}.test.ts',
+    ],
   },
 };
