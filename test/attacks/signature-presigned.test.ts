@@ -81,6 +81,24 @@ describe.each(both)('in the dialect %s', (dialect) => {
     });
   });
 
+  test('is refused as not yet valid, with the time of the server', async () => {
+    const refused = await refusal(presigned(), { at: now - 15 * minute - second });
+    expect([refused.code, refused.message]).toEqual(['AccessDenied', 'Request is not yet valid']);
+    expect(refused.details.elements).toEqual({
+      [`${query}Date`]: '20261121T120000Z',
+      ServerTime: '2026-11-21T11:44:59Z',
+    });
+  });
+
+  test('of another service needs no expiry, is valid for 15 minutes, and covers its empty body', async () => {
+    const tamper = { contentSha256: hexSha256('') };
+    const url = signAs({ dialect, service: 'sts' }).presign({ path: '/', expires: 'missing', tamper });
+    const options = { isActionQuery: true };
+    expect((await check(url, { ...options, at: now + 15 * minute })).identity?.owner).toBe('account-alice');
+    expect(await refusalCode(url, { ...options, at: now + 15 * minute + second })).toBe('AccessDenied');
+    expect(await refusalCode(presigned({ expires: 'missing' }))).toBe('AuthorizationQueryParametersError');
+  });
+
   test.each([
     0,
     week + 1,
