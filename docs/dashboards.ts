@@ -4,7 +4,8 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
-import { type Measurement, measurementGroups } from '../src/telemetry/metrics.ts';
+import type { MetricRow } from '../src/metrics/metric-row.ts';
+import { metricGroups } from '../src/metrics/metrics.ts';
 
 interface Query {
   readonly expr: string;
@@ -31,7 +32,7 @@ const by = (labels: readonly string[]): string => (labels.length === 0 ? '' : ` 
 const legend = (labels: readonly string[], more = ''): string =>
   [...labels.map((label) => `{{${label}}}`), more].filter((text) => text !== '').join(' ') || 'all';
 
-const unitOf = (name: string, kind: Measurement['kind']): string => {
+const unitOf = (name: string, kind: MetricRow['kind']): string => {
   if (name.endsWith('_timestamp_seconds')) return 'dateTimeFromNow';
   if (/_seconds$/.test(name)) return 's';
   if (/_bytes$/.test(name)) return 'bytes';
@@ -39,7 +40,7 @@ const unitOf = (name: string, kind: Measurement['kind']): string => {
   return kind === 'counter' ? 'cps' : 'short';
 };
 
-function queriesFor(name: string, { kind, labels, across = 'sum' }: Measurement): readonly Query[] {
+function queriesFor(name: string, { kind, labels, across = 'sum' }: MetricRow): readonly Query[] {
   switch (kind) {
     case 'counter':
       return [{ expr: `sum${by(labels)} (${rate(name)})`, legend: legend(labels) }];
@@ -57,7 +58,7 @@ function queriesFor(name: string, { kind, labels, across = 'sum' }: Measurement)
   }
 }
 
-const panelFor = ([name, row]: readonly [string, Measurement]): Panel => ({
+const panelFor = ([name, row]: readonly [string, MetricRow]): Panel => ({
   title: name,
   description: `${row.doc} ${row.act}`,
   unit: unitOf(name, row.kind),
@@ -118,7 +119,7 @@ const overview: readonly Panel[] = [
   }),
 ];
 
-const titles: Readonly<Record<keyof typeof measurementGroups, readonly [file: string, title: string]>> = {
+const titles: Readonly<Record<keyof typeof metricGroups, readonly [file: string, title: string]>> = {
   requests: ['requests', 'Requests'],
   storage: ['storage', 'Storage'],
   workers: ['workers', 'Workers'],
@@ -131,7 +132,7 @@ export const dashboards: readonly Dashboard[] = [
   ...(Object.keys(titles) as (keyof typeof titles)[]).map((group) => ({
     file: titles[group][0],
     title: titles[group][1],
-    panels: Object.entries<Measurement>(measurementGroups[group]).map(panelFor),
+    panels: Object.entries<MetricRow>(metricGroups[group]).map(panelFor),
   })),
 ];
 

@@ -4,12 +4,13 @@ import { settingByOption, toFlag, toOption } from '../src/config/read-config.ts'
 import type { Setting } from '../src/config/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
+import type { MetricRow } from '../src/metrics/metric-row.ts';
+import { metricTable } from '../src/metrics/metrics.ts';
 import type { AnyTable } from '../src/ports/metadata-store.ts';
 import { adminOpenApi } from '../src/protocol/admin/openapi.ts';
 import { adminOperationNames, describeAdminOperation } from '../src/protocol/admin/operations.ts';
 import { errorCatalogue } from '../src/protocol/errors.ts';
 import { describeOperation, operationNames } from '../src/protocol/operations/operations.ts';
-import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
 import { adminSections } from './admin-page.ts';
 import { notes, publicOperations, sameRequest, withoutRow } from './public-api.ts';
 
@@ -196,7 +197,7 @@ const recordsPage: Page = {
 
 const metricsPage: Page = {
   title: 'Metrics',
-  source: 'src/telemetry/metrics.ts',
+  source: 'src/metrics/metrics.ts',
   intro: [
     'What `/metrics` shows, in the Prometheus exposition format, beside the usual `process_*` and `nodejs_*` metrics.',
     'Every process of a node answers for all of them: values are added up unless the table says otherwise. With',
@@ -204,7 +205,7 @@ const metricsPage: Page = {
     'metrics are in `deploy/observability`.',
   ].join('\n'),
   columns: ['metric', 'type', 'labels', 'across processes', 'meaning', 'when it moves'],
-  rows: Object.entries<Measurement>(measurements).map(([name, row]) => [
+  rows: Object.entries<MetricRow>(metricTable).map(([name, row]) => [
     code(name),
     row.kind,
     row.labels.map(code).join(', '),

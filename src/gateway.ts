@@ -6,6 +6,7 @@
  * The signature is verified over what arrived, before any address is rewritten. Each stage adds its facts to the request
  * (`request/request.ts`).
  */
+
 import type { Refusal } from './base/errors.ts';
 import type { Context } from './context.ts';
 import { drawRequestId } from './domain/common/ids.ts';
@@ -21,6 +22,7 @@ import { visitSite } from './gateway/site.ts';
 import { countTraffic, PacedBody } from './gateway/traffic.ts';
 import { type Areas, adminApi, openAreas } from './handlers/areas.ts';
 import type { AdminApi, AreaRequest } from './handlers/handler.ts';
+import { noLabels } from './ports/telemetry.ts';
 import type { AddressRules } from './protocol/address.ts';
 import { replyDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
@@ -44,7 +46,11 @@ export interface GatewayOptions {
 
 export interface StorageGatewayOptions extends GatewayOptions {
   readonly adminApi?: AdminApi | undefined;
+  /** Called for each answered request, once its operation and its refusal are known. */
+  readonly onAnswer?: OnAnswer | undefined;
 }
+
+type OnAnswer = (request: Pick<RequestContext, 'requestId' | 'operation'>, code: string | undefined) => void;
 
 export interface Gateway {
   /** For runtimes with a socket of their own: no Request or Response object is made. */
@@ -57,26 +63,29 @@ interface Pipeline {
   readonly ctx: Context;
   readonly rules: AddressRules;
   readonly areas: Areas;
+  readonly onAnswer: OnAnswer | undefined;
 }
 
-export const createGateway = (ctx: Context, options: GatewayOptions = {}): Gateway =>
+export const createGateway = (ctx: Context, options: Omit<StorageGatewayOptions, 'adminApi'> = {}): Gateway =>
   createStorageGateway(ctx, { ...options, adminApi });
 
 /** The same without the operator API, unless it is passed: a bundle that does not import it has none of its code. */
 export function createStorageGateway(ctx: Context, options: StorageGatewayOptions = {}): Gateway {
-  const { adminApi: admin, basePath = '' } = options;
+  const { adminApi: admin, basePath = '', onAnswer } = options;
   const rules = {
     domains: ctx.config.SVC_DOMAIN,
     websiteDomains: ctx.config.SVC_WEBSITE_DOMAIN,
     basePath,
   };
-  const pipeline = { ctx, rules, areas: openAreas(ctx, { basePath, adminApi: admin }) };
+  const pipeline = { ctx, rules, areas: openAreas(ctx, { basePath, adminApi: admin }), onAnswer };
+  let inFlight = 0;
+  ctx.telemetry.onRead(() => ctx.telemetry.set('svc_http_requests_in_flight', noLabels, inFlight));
   const handle = async (incoming: Incoming): Promise<Reply> => {
-    ctx.telemetry.requestsInFlight(1);
+    inFlight += 1;
     try {
       return await answer(pipeline, paced(ctx, incoming));
     } finally {
-      ctx.telemetry.requestsInFlight(-1);
+      inFlight -= 1;
     }
   };
   return {
@@ -114,6 +123,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   const at = clock.elapsed();
   reportAnswer(ctx, request, { status: reply.status, failure, at });
+  pipeline.onAnswer?.(request, code);
   if (trace !== undefined) reply = endTrace(trace, reply, { code, at });
   const headers: HeaderPair[] = [['*-request-id', requestId], ['*-id-2', requestId], ...reply.headers];
   // The SDKs read the request id of IAM and STS from this header, which has the same name in both dialects.

@@ -367,7 +367,7 @@ class RefusedCallers {
   }
 
   #count(ctx: RowContext, { time, action, status, account, error = '' }: Entry, minute: number): void {
-    ctx.telemetry.refusalCounted(error);
+    ctx.telemetry.count('svc_audit_counted_total', { error });
     const of = account === undefined ? `${action}-${error}` : `${account}-${action}-${error}`;
     const place = `${minute} ${of}`;
     const known = this.#sums.get(place);

@@ -15,7 +15,7 @@ import {
   queueLine,
 } from '../domain/deliveries/access-log-lines.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import type { Fields } from '../ports/telemetry.ts';
+import { type Fields, noLabels } from '../ports/telemetry.ts';
 import type { Attributes, Trace, TraceBeginning } from '../ports/trace.ts';
 import {
   describeOperation,
@@ -46,28 +46,16 @@ interface Answered {
 }
 
 export function reportAnswer(ctx: Context, request: RequestContext, { status, failure, at }: Answered): void {
-  const { telemetry, config, trace } = ctx;
-  const { operation, incoming, startedAt, requestId, bucket, query } = request;
+  const { telemetry, config } = ctx;
+  const { operation, incoming, startedAt, query } = request;
   const code = failure?.refusal.code;
   const durationMs = at - startedAt;
-  const receivedBytes = receivedBytesOf(incoming);
-  const { method } = incoming.wire;
-  telemetry.request({
-    operation,
-    method,
-    status,
-    code,
-    durationMs,
-    requestId,
-    traceId: trace?.traceId,
-    receivedBytes,
-    bucket,
-  });
+  const outcome = { at: ctx.clock.now(), status, code, durationMs, receivedBytes: receivedBytesOf(incoming) };
+  countAnswer(ctx, request, outcome);
   // The polls of a console are not what its charts are about.
   if (!/^a(?:dmin|rea):/.test(operation)) {
-    const now = ctx.clock.now();
-    ctx.caches.of(RequestHistory).add(now, { status, durationMs });
-    rememberRequest(ctx, request, { at: now, status, code, durationMs, receivedBytes });
+    ctx.caches.of(RequestHistory).add(outcome.at, outcome);
+    rememberRequest(ctx, request, outcome);
   }
   const slowMs = config.SVC_SLOW_MS;
   if (failure !== undefined)
@@ -87,6 +75,30 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
       ...(ignored.length === 0 ? {} : { ignored_parameters: ignored }),
     });
   }
+}
+
+function countAnswer(
+  { telemetry, trace }: Context,
+  { operation, requestId, bucket }: RequestContext,
+  { status, code, durationMs, receivedBytes }: Outcome,
+): void {
+  // One object has the labels of all these metrics, because every request makes it.
+  const labels = {
+    operation,
+    code: String(status),
+    bucket: bucket?.name ?? '',
+    account: bucket?.owner ?? '',
+    requestId,
+    traceId: trace?.traceId,
+  };
+  telemetry.count('svc_http_requests_total', labels);
+  telemetry.count('svc_http_operations_total', labels);
+  telemetry.observe('svc_http_request_duration_seconds', labels, durationMs / 1000, labels);
+  telemetry.count('svc_http_received_bytes_total', noLabels, receivedBytes);
+  if (code !== undefined) telemetry.count('svc_http_refusals_total', { error: code });
+  if (bucket === undefined) return;
+  telemetry.count('svc_bucket_requests_total', labels);
+  telemetry.count('svc_bucket_received_bytes_total', labels, receivedBytes);
 }
 
 /** Where that is not known, the log decides. The fields of a line that is not written would cost a request as much as its metrics. */

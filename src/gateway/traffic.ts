@@ -6,6 +6,7 @@ import type { Awaitable } from '../base/awaitable.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/usage/traffic-counter.ts';
+import { noLabels } from '../ports/telemetry.ts';
 import { isOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Incoming } from '../protocol/wire.ts';
@@ -23,10 +24,10 @@ export const receivedBytesOf = ({ body }: Incoming): number =>
 /** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
 export function countTraffic(ctx: Context, request: RequestContext, reply: Reply): Reply {
   const { operation, incoming } = request;
-  const bucket = request.bucket?.name;
+  const { bucket } = request;
   const key = findPaid(ctx, request, reply.status);
   const count = (amount: TrafficAmount): void => {
-    if (amount.egressBytes !== undefined) ctx.telemetry.bytesSent(amount.egressBytes, bucket);
+    if (amount.egressBytes !== undefined) countSent(ctx, bucket, amount.egressBytes);
     if (key !== undefined) ctx.caches.of(TrafficCounter).count(ctx, key, amount);
   };
   const amount: TrafficAmount = {
@@ -42,6 +43,12 @@ export function countTraffic(ctx: Context, request: RequestContext, reply: Reply
   }
   count(amount);
   return { ...reply, body: countedBody(body, (egressBytes) => count({ egressBytes })) };
+}
+
+function countSent({ telemetry }: Context, bucket: RequestContext['bucket'], bytes: number): void {
+  telemetry.count('svc_http_sent_bytes_total', noLabels, bytes);
+  if (bucket !== undefined)
+    telemetry.count('svc_bucket_sent_bytes_total', { bucket: bucket.name, account: bucket.owner }, bytes);
 }
 
 /** Undefined for what no invoice contains. */

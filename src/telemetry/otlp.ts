@@ -18,7 +18,7 @@ interface ExporterOptions {
     close(): Promise<void>;
   };
   readonly source: Source;
-  readonly telemetry: Pick<Telemetry, 'log' | 'spans'>;
+  readonly telemetry: Pick<Telemetry, 'log' | 'count'>;
   readonly clock: Pick<Clock, 'sleep'>;
 }
 
@@ -36,7 +36,7 @@ export class OtlpExporter {
   add(document: TraceDocument): void {
     const spans = countSpans(document);
     if (this.#spans + spans > queuedMax) {
-      this.#options.telemetry.spans('full', spans);
+      this.#options.telemetry.count('svc_trace_spans_total', { outcome: 'full' }, spans);
       return;
     }
     this.#queue.push(document);
@@ -85,7 +85,8 @@ export class OtlpExporter {
       let waitMs: number = pauseMs;
       try {
         const { status, retryAfter } = await poster.post(body);
-        if (status >= 200 && status < 300) return telemetry.spans('exported', spans);
+        if (status >= 200 && status < 300)
+          return telemetry.count('svc_trace_spans_total', { outcome: 'exported' }, spans);
         error = `the collector answered ${status}`;
         if (!passing.has(status)) break;
         waitMs = Math.min(retryAfter === undefined ? pauseMs : retryAfter * 1_000, pausesMs[4]);
@@ -96,7 +97,7 @@ export class OtlpExporter {
       if (signal.aborted) break;
       await clock.sleep(waitMs, signal);
     }
-    telemetry.spans('refused', spans);
+    telemetry.count('svc_trace_spans_total', { outcome: 'refused' }, spans);
     telemetry.log('WARN', 'spans were not exported', { error, spans });
   }
 }

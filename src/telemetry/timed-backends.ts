@@ -21,25 +21,34 @@ import {
   type UploadBytes,
   UploadGone,
 } from '../ports/object-bytes.ts';
-import type { BackendFault, Telemetry } from '../ports/telemetry.ts';
+import type { MetricLabels, Telemetry } from '../ports/telemetry.ts';
 
 interface Measure {
-  readonly telemetry: Pick<Telemetry, 'backend' | 'backendFailed'>;
+  readonly telemetry: Pick<Telemetry, 'count' | 'observe'>;
   readonly clock: Pick<Clock, 'elapsed'>;
 }
 
+type Labels = MetricLabels<'svc_backend_duration_seconds'>;
 type Timed = <T>(call: string, run: () => Promise<T>) => Promise<T>;
 
 /** Measures until a promise settles, whichever way: slow failures are what one looks for. */
 function timer({ telemetry, clock }: Measure): Timed {
+  const labelsOf = new Map<string, Labels>();
+  const add = (call: string): Labels => {
+    const labels = { call };
+    labelsOf.set(call, labels);
+    return labels;
+  };
   return <T>(call: string, run: () => Promise<T>): Promise<T> => {
+    // One object for each call, because there are some of these calls in every request.
+    const labels = labelsOf.get(call) ?? add(call);
     const span = takeSpan();
     const startedAt = clock.elapsed();
     if (span !== undefined) span.startedAt = startedAt;
     const running = run();
     const settled = (): void => {
       const now = clock.elapsed();
-      telemetry.backend(call, now - startedAt);
+      telemetry.observe('svc_backend_duration_seconds', labels, (now - startedAt) / 1000);
       if (span !== undefined) span.endedAt = now;
     };
     // Beside the promise and not around it: there are some of these calls in every request.
@@ -47,7 +56,7 @@ function timer({ telemetry, clock }: Measure): Timed {
       settled();
       if (span !== undefined) failSpan(span, span.endedAt, cause);
       const why = backendFaultOf(cause);
-      if (why !== undefined) telemetry.backendFailed(call, why);
+      if (why !== undefined) telemetry.count('svc_backend_errors_total', { call, why });
     });
     return running;
   };
@@ -141,6 +150,16 @@ const timedUploads = (uploads: UploadBytes, timed: Timed): UploadBytes => ({
 
 // Says why a call to a backend failed, for `svc_backend_errors_total`.
 
+export type BackendFault =
+  | 'timeout'
+  | 'unavailable'
+  | 'refused'
+  | 'full'
+  | 'read-only'
+  | 'damaged'
+  | 'missing'
+  | 'other';
+
 type Kind = abstract new (...parameters: never[]) => Error;
 
 /** The client's doing, or an outcome that the caller expects. */
@@ -196,13 +215,30 @@ const waitMs = 1_000;
 interface Ports {
   readonly bytes: Pick<ObjectBytes, 'health'>;
   readonly clock: Clock;
-  readonly telemetry: Pick<Telemetry, 'clusters'>;
+  readonly telemetry: Pick<Telemetry, 'replace'>;
 }
 
 /** Probes at most once a minute, and only while metrics are read. */
 export function measureClusters({ bytes, clock, telemetry }: Ports): () => Promise<void> {
   let last: { readonly at: number; readonly probe: Promise<void> } | undefined;
-  const probe = async (): Promise<void> => telemetry.clusters((await bytes.health()).map(measure));
+  const probe = async (): Promise<void> => {
+    const clusters = (await bytes.health()).map(measure);
+    const pools = clusters.flatMap(({ cluster, pools }) => pools.map((each) => ({ cluster, ...each })));
+    telemetry.replace(
+      'svc_cluster_up',
+      clusters.map(({ cluster, isUp }) => [{ cluster }, isUp ? 1 : 0]),
+    );
+    telemetry.replace(
+      'svc_cluster_used_bytes',
+      pools.map(({ cluster, pool, usedBytes }) => [{ cluster, pool }, usedBytes]),
+    );
+    telemetry.replace(
+      'svc_cluster_free_bytes',
+      pools.flatMap(({ cluster, pool, freeBytes }) =>
+        freeBytes === undefined ? [] : [[{ cluster, pool }, freeBytes] as const],
+      ),
+    );
+  };
   return async () => {
     const now = clock.elapsed();
     if (last === undefined || now - last.at >= freshMs) last = { at: now, probe: probe().catch(() => {}) };

@@ -11,6 +11,7 @@ import { holdReconcile, type SavedReconcile, stepReconcile } from '../domain/usa
 import { stepRollup } from '../domain/usage/rollup.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everySoundBucket } from '../metadata/buckets/buckets.ts';
+import { noLabels } from '../ports/telemetry.ts';
 import type { LeaseContext } from './leadership.ts';
 import { inSteps, ShardRound, type Turn } from './worker.ts';
 
@@ -20,11 +21,26 @@ type BucketStatsContext = Pick<Context, 'metadata' | 'config' | 'clock' | 'telem
 
 const unitBuckets = 100;
 
-const stopShowing = ({ telemetry }: BucketStatsContext): void => {
-  telemetry.bucketClasses([]);
-  telemetry.quotaUse([]);
-  telemetry.signingKeys(undefined);
-};
+/** @param sample undefined where this process does not lead any more: the process of the new leader shows the same buckets */
+function showSample({ telemetry }: BucketStatsContext, sample: ClassSample | undefined): void {
+  const largest = sample?.largest() ?? [];
+  telemetry.replace(
+    'svc_storage_class_bytes',
+    largest.map(({ bucket, storageClass, bytes }) => [{ bucket, class: storageClass }, bytes]),
+  );
+  telemetry.replace(
+    'svc_storage_class_objects',
+    largest.map(({ bucket, storageClass, objects }) => [{ bucket, class: storageClass }, objects]),
+  );
+  telemetry.replace(
+    'svc_quota_used_ratio',
+    (sample?.quotas() ?? []).map(({ of, name, limit, ratio }) => [{ of, name, limit }, ratio]),
+  );
+  const keys = sample?.signingKeys();
+  for (const state of ['valid', 'expiring', 'expired'] as const)
+    telemetry.set('svc_signing_keys', { state }, keys?.[state]);
+  telemetry.set('svc_signing_key_oldest_seconds', noLabels, keys?.oldestSeconds);
+}
 
 interface Pass {
   readonly sample: ClassSample;
@@ -40,21 +56,16 @@ const beginPass = ({ metadata, config, clock }: BucketStatsContext): Pass => ({
 });
 
 export const sampleBuckets = inSteps<BucketStatsContext, { readonly term: Term; readonly pass?: Pass }>({
-  retire: stopShowing,
+  retire: (context) => showSample(context, undefined),
   begin: async (context, generation) => ({ term: await beginSampling(context, generation) }),
   async step(context, { term, pass = beginPass(context) }, { signal, report }) {
     const { sample, names } = pass;
-    const { telemetry } = context;
     for (let count = 0; count < unitBuckets; count += 1) {
       signal.throwIfAborted();
       const { value, done } = await names.next();
       if (done === true) {
         await publishSnapshot(context, sample, term);
-        if (!signal.aborted) {
-          telemetry.bucketClasses(sample.largest());
-          telemetry.quotaUse(sample.quotas());
-          telemetry.signingKeys(sample.signingKeys());
-        }
+        if (!signal.aborted) showSample(context, sample);
         return { is: 'idle', saved: { term } };
       }
       await passOverDamage(context, {
@@ -153,13 +164,19 @@ const isLarger = (a: readonly [string, number], b: readonly [string, number]) =>
   Math.abs(b[1]) - Math.abs(a[1]);
 const largest = (drifts: Drifts): Drifts => new Map([...drifts].sort(isLarger).slice(0, gaugesMax));
 
+const showDrifts = ({ telemetry }: QuotaReconcileContext, drifts: Drifts): void =>
+  telemetry.replace(
+    'svc_quota_reconcile_drift_bytes',
+    [...drifts].map(([bucket, bytes]) => [{ bucket }, bytes]),
+  );
+
 interface Reconciling {
   readonly progress: SavedReconcile;
   readonly drifts: Drifts;
 }
 
 export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
-  retire: ({ telemetry }) => telemetry.usageDrifts(new Map()),
+  retire: (context) => showDrifts(context, new Map()),
   begin: async ({ metadata }, generation) => ({
     progress: await holdReconcile(metadata, generation),
     drifts: new Map(),
@@ -172,7 +189,7 @@ export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
     const drifts = added.size >= 2 * gaugesMax ? largest(added) : added;
     if (is === 'busy') return { is, saved: { progress: saved, drifts }, done: 1 };
     if (is !== 'finished') return { is: 'idle', saved: { progress: saved, drifts } };
-    if (!signal.aborted) context.telemetry.usageDrifts(largest(drifts));
+    if (!signal.aborted) showDrifts(context, largest(drifts));
     return { is: 'idle', saved: { progress: saved, drifts: new Map() } };
   },
 });

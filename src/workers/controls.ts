@@ -161,7 +161,7 @@ export class Controls {
 
   #report(worker: string, { paused }: WorkerControl): void {
     const { telemetry } = this.#ctx;
-    telemetry.workerPaused(worker, paused !== undefined);
+    telemetry.set('svc_worker_paused', { worker }, paused === undefined ? 0 : 1);
     if (paused === undefined) telemetry.log('INFO', 'a worker is resumed', { worker });
     else telemetry.log('INFO', 'a worker is paused', { worker, by: paused.by, reason: paused.reason });
   }

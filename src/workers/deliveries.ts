@@ -22,16 +22,44 @@ type ReplicatorContext = Omit<ReplicationCtx, 'peers' | 'askRole'> & Pick<Contex
 /** How often what waits is counted for metrics. */
 const countedEveryMs = 30_000;
 
-async function showWaiting(ctx: ReplicationCtx): Promise<void> {
-  ctx.telemetry.peersKnown((await listPeers(ctx)).map(({ id }) => id));
+/** What waits for a destination. */
+interface DestinationBacklog {
+  readonly destination: string;
+  readonly waiting: number;
+  readonly bytes: number;
+  readonly oldestSeconds: number;
+}
+
+async function measureWaiting(ctx: ReplicationCtx): Promise<readonly DestinationBacklog[]> {
+  for (const { id } of await listPeers(ctx)) ctx.telemetry.know('peer', id);
   const now = await ctx.metadata.now();
-  const counts = await countWaiting(ctx);
-  ctx.telemetry.replicationWaits(
-    [...counts].map(([destination, { waiting, bytes, oldest }]) => ({
-      ...{ destination, waiting, bytes },
-      oldestSeconds: Math.max(0, (now - oldest) / 1000),
-    })),
+  return [...(await countWaiting(ctx))].map(([destination, { waiting, bytes, oldest }]) => ({
+    ...{ destination, waiting, bytes },
+    oldestSeconds: Math.max(0, (now - oldest) / 1000),
+  }));
+}
+
+function showWaiting(
+  { telemetry }: ReplicationCtx,
+  backlogs: readonly DestinationBacklog[],
+  report: WorkerServices['report'],
+): void {
+  telemetry.replace(
+    'svc_replication_pending_versions',
+    backlogs.map(({ destination, waiting }) => [{ destination }, waiting]),
   );
+  telemetry.replace(
+    'svc_replication_pending_bytes',
+    backlogs.map(({ destination, bytes }) => [{ destination }, bytes]),
+  );
+  telemetry.replace(
+    'svc_replication_oldest_pending_seconds',
+    backlogs.map(({ destination, oldestSeconds }) => [{ destination }, oldestSeconds]),
+  );
+  report({
+    left: backlogs.reduce((sum, { waiting }) => sum + waiting, 0),
+    oldestSeconds: Math.max(0, ...backlogs.map(({ oldestSeconds }) => oldestSeconds)),
+  });
 }
 
 /** A page of each resync. One that fails rests: it stops neither the others nor the lanes. @returns whether there is more to queue */
@@ -81,7 +109,7 @@ export const replicate =
         const begunAt = ctx.clock.elapsed();
         if (ctx.clock.elapsed() - countedAt >= countedEveryMs) {
           hasChanged = ctx.metadata.watchCommits?.();
-          await showWaiting(ctx);
+          showWaiting(ctx, await measureWaiting(ctx), services.report);
           await destinations.late.announce(ctx, signal);
           countedAt = ctx.clock.elapsed();
         }
@@ -100,7 +128,7 @@ export const replicate =
     } finally {
       await Promise.all([lanes.settle(), aborting]);
       // Another process may lead now, and shows the same queue.
-      ctx.telemetry.replicationWaits([]);
+      showWaiting(ctx, [], services.report);
     }
     return 'idle';
   };

@@ -34,16 +34,21 @@ export const collectGarbage = (context: GcContext, _generation = 0, services = u
     }
     round.end();
     if (said.includes('busy') || signal.aborted) return 'busy';
-    await tellBacklog(context);
+    await reportBacklog(context, services);
     return (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';
   };
 };
 
 /** Clusters without a backlog are reported too. */
-async function tellBacklog(context: GcContext): Promise<void> {
+async function reportBacklog(context: GcContext, services: WorkerServices): Promise<void> {
   const { extents } = await gcBacklog(context);
   const none = context.bytes.clusters.map((cluster) => [cluster, 0] as const);
-  context.telemetry.gcBacklog(new Map([...none, ...extents]));
+  const backlog = [...new Map([...none, ...extents])];
+  context.telemetry.replace(
+    'svc_gc_backlog',
+    backlog.map(([cluster, count]) => [{ cluster }, count]),
+  );
+  services.report({ left: backlog.reduce((sum, [, count]) => sum + count, 0) });
 }
 
 async function collectSlot(

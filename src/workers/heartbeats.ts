@@ -133,6 +133,7 @@ export class Heartbeats {
     const { clock, telemetry } = this.#ctx;
     const watched: Watched = { counter: new Counter(counts, clock.elapsed()) };
     this.#watched.set(worker, watched);
+    const labels = { worker };
     const change = (changed: Partial<Written>): void => {
       if (watched.row !== undefined) watched.row = { ...watched.row, ...changed };
     };
@@ -146,23 +147,29 @@ export class Heartbeats {
       },
       unitEnded: (outcome, tookMs) => {
         const lastUnit: LastUnit = { endedAt: clock.now(), tookMs: Math.round(tookMs), outcome };
-        telemetry.workerUnitEnded(worker, lastUnit.endedAt);
+        telemetry.count('svc_worker_units_total', labels);
+        telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, lastUnit.endedAt / 1000);
         change({ lastUnit, units: (watched.row?.units ?? 0) + 1, failures: 0 });
       },
       failed: (cause) => {
-        telemetry.workerFailed(worker);
+        telemetry.count('svc_worker_failures_total', labels);
         const failures = (watched.row?.failures ?? 0) + 1;
         change({ failures, lastError: { at: clock.now(), message: describeError(cause) } });
         this.#write([watched]);
       },
       ended: () => {
-        telemetry.workerEnded(worker);
+        // Another process shows the values of the worker now.
+        telemetry.set('svc_worker_backlog', labels, undefined);
+        telemetry.set('svc_worker_oldest_seconds', labels, undefined);
+        telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, undefined);
         change({ endedAt: clock.now() });
         this.#write([watched]);
       },
       report: (progress) => {
         const { done = 0, left, oldestSeconds } = progress;
-        telemetry.workerProgressed(worker, { of: counts, done, left, oldestSeconds });
+        telemetry.count('svc_worker_done_total', { worker, of: counts }, done);
+        if (left !== undefined) telemetry.set('svc_worker_backlog', labels, left);
+        if (oldestSeconds !== undefined) telemetry.set('svc_worker_oldest_seconds', labels, oldestSeconds);
         watched.counter.add(progress);
       },
     };

@@ -9,6 +9,7 @@ import { beginTerm, everyTask, type Task, type Term } from '../metadata/backgrou
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
 import { soundPages } from '../metadata/sound-rows.ts';
+import { noLabels, type Telemetry } from '../ports/telemetry.ts';
 import { inSteps, ShardRound, type WorkerServices } from './worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
@@ -35,7 +36,7 @@ interface Passes {
 }
 
 export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
-  retire: ({ telemetry }) => telemetry.lifecyclePasses(undefined),
+  retire: ({ telemetry }) => showPasses(telemetry, undefined),
   async begin(context, generation, { yieldToClients }) {
     const { config, clock, metadata } = context;
     warnOfShortDays(context);
@@ -84,13 +85,22 @@ function warnOfShortDays({ config, telemetry }: LifecycleContext): void {
   });
 }
 
+/** @param passes that have begun, and how long the oldest has run; undefined where this process does not lead any more */
+function showPasses(
+  telemetry: Telemetry,
+  passes: { readonly count: number; readonly oldestSeconds: number } | undefined,
+): void {
+  telemetry.set('svc_lifecycle_passes', noLabels, passes?.count);
+  telemetry.set('svc_lifecycle_oldest_pass_seconds', noLabels, passes?.oldestSeconds);
+}
+
 async function reportPasses(
   { metadata, telemetry }: LifecycleContext,
   open: ReadonlySet<Turn>,
 ): Promise<void> {
   const now = await metadata.now();
   const since = [...open].map(({ task }) => task?.state.startedAt ?? now);
-  telemetry.lifecyclePasses({ count: open.size, oldestSeconds: (now - Math.min(now, ...since)) / 1000 });
+  showPasses(telemetry, { count: open.size, oldestSeconds: (now - Math.min(now, ...since)) / 1000 });
 }
 
 /** The buckets that are due, by id, from the one behind `behind`. The list and the progress have the same order. */

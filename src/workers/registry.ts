@@ -307,7 +307,8 @@ export function startRegistered<Name extends WorkerName>(
   };
   const running = [...named, sweeper].map((worker) => {
     // A worker that no process leads shows as 0 in metrics.
-    context.telemetry.workerLeads(worker.name, false);
+    context.telemetry.know('worker', worker.name);
+    context.telemetry.set('svc_worker_leader', { worker: worker.name }, 0);
     return supervise(context, worker, ends, shared);
   });
   return {

@@ -5,26 +5,46 @@ import { boundQueues, firstLook } from '../domain/event-deliveries/queue-retenti
 import { holdSeals, type SavedSeals, stepSeals } from '../domain/events/seal-hours.ts';
 import { beginHistory, recordHealth } from '../domain/storage/storage-health.ts';
 import type { Term } from '../metadata/background/tasks.ts';
-import { inSteps } from './worker.ts';
+import { inSteps, type WorkerServices } from './worker.ts';
 
 // `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time.
 
 type QueueContext = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
 
-const showBacklogs = (
+function showBacklogs(
   { telemetry }: QueueContext,
   { queues, targets }: Awaited<ReturnType<typeof boundQueues>>,
-): void => {
-  telemetry.queueBacklogs(queues);
-  telemetry.eventBacklogs(targets);
-};
+  report: WorkerServices['report'],
+): void {
+  telemetry.replace(
+    'svc_queue_rows',
+    queues.map(({ queue, rows }) => [{ queue }, rows]),
+  );
+  telemetry.replace(
+    'svc_queue_oldest_seconds',
+    queues.map(({ queue, oldestSeconds }) => [{ queue }, oldestSeconds]),
+  );
+  telemetry.replace(
+    'svc_notify_queued',
+    targets.map(({ target, rows }) => [{ target }, rows]),
+  );
+  telemetry.replace(
+    'svc_notify_oldest_seconds',
+    targets.map(({ target, oldestSeconds }) => [{ target }, oldestSeconds]),
+  );
+  report({
+    left: queues.reduce((sum, { rows }) => sum + rows, 0),
+    oldestSeconds: Math.max(0, ...queues.map(({ oldestSeconds }) => oldestSeconds)),
+    queues,
+  });
+}
 
 export const boundAllQueues = inSteps<QueueContext, ReturnType<typeof firstLook>>({
-  retire: (context) => showBacklogs(context, { queues: [], targets: [] }),
+  retire: (context, { report }) => showBacklogs(context, { queues: [], targets: [] }, report),
   begin: firstLook,
-  async step(context, looks, { signal }) {
+  async step(context, looks, { signal, report }) {
     const backlogs = await boundQueues(context, looks, signal);
-    if (!signal.aborted) showBacklogs(context, backlogs);
+    if (!signal.aborted) showBacklogs(context, backlogs, report);
     return { is: 'idle' };
   },
 });

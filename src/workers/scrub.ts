@@ -1,4 +1,5 @@
 /** `scrub`: reads every stored block in the background, at most `SVC_SCRUB_RATE` bytes a second, pass after pass. */
+
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { ScrubBudget, ScrubPace, scrubRate } from '../domain/scrub/budget.ts';
@@ -14,6 +15,7 @@ import {
 } from '../domain/scrub/saved-scrub.ts';
 import { Scrub, type ScrubStep } from '../domain/scrub/scrub.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
+import { noLabels, type Telemetry } from '../ports/telemetry.ts';
 import { inSteps, type Unit, unsupervised } from './worker.ts';
 
 type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock' | 'telemetry'> & {
@@ -39,7 +41,7 @@ export const scrubAll = (context: ScrubWorkerContext, generation = 0, services =
     : scrubInSteps(context, generation, services);
 
 const scrubInSteps = inSteps<ScrubWorkerContext, Scrubbing>({
-  retire: ({ telemetry }) => telemetry.scrubState(undefined),
+  retire: ({ telemetry }) => showState(telemetry, undefined),
   begin: async (context, generation) => ({
     term: await beginScrubbing(context, generation),
     scrub: new Scrub(context),
@@ -71,7 +73,8 @@ const scrubInSteps = inSteps<ScrubWorkerContext, Scrubbing>({
     const added = await saveStep(context, { ...step, former, term });
     // An operator began another pass meanwhile.
     if (added === undefined) return { is: 'busy' };
-    telemetry.scrubbed({ chunks: step.run.seen.chunks - run.seen.chunks, bytes });
+    telemetry.count('svc_scrub_chunks_total', noLabels, step.run.seen.chunks - run.seen.chunks);
+    telemetry.count('svc_scrub_bytes_total', noLabels, bytes);
     for (const found of added) telemetry.log('ERROR', 'stored bytes are damaged', { ...found });
     logUnread(step);
     show(context, { run: step.run, now });
@@ -79,12 +82,21 @@ const scrubInSteps = inSteps<ScrubWorkerContext, Scrubbing>({
   },
 });
 
+/** @param state undefined where this process does not lead any more */
+function showState(
+  telemetry: Telemetry,
+  state: { readonly oldestUncheckedSeconds: number; readonly damaged: number } | undefined,
+): void {
+  telemetry.set('svc_scrub_oldest_unchecked_seconds', noLabels, state?.oldestUncheckedSeconds);
+  telemetry.set('svc_scrub_damaged', noLabels, state?.damaged);
+}
+
 function show(
   { telemetry }: ScrubWorkerContext,
   { run, now }: { readonly run: ScrubRun | undefined; readonly now: number },
 ): void {
   if (run !== undefined)
-    telemetry.scrubState({
+    showState(telemetry, {
       oldestUncheckedSeconds: oldestUncheckedMs(run, now) / 1000,
       damaged: knownDamaged(run),
     });

@@ -122,7 +122,7 @@ async function run(
 ): Promise<Ended> {
   const { clock, telemetry } = context;
   const { watch, gate = openGate } = worker;
-  telemetry.workerLeads(worker.name, true);
+  telemetry.set('svc_worker_leader', { worker: worker.name }, 1);
   try {
     watch?.began(generation);
     const idle = new IdleRest(context, shared?.pulses);
@@ -151,11 +151,12 @@ async function run(
       return 'standby';
     }
     watch?.failed(cause);
-    telemetry.workerPanicked(worker.name, cause instanceof ShardPanic ? cause.shard : '');
+    const shard = cause instanceof ShardPanic ? cause.shard : '';
+    telemetry.count('svc_worker_panic_total', { worker: worker.name, shard });
     telemetry.log('ERROR', 'a worker failed', { worker: worker.name, cause });
     return cause instanceof ShardPanic ? 'shard' : 'failed';
   } finally {
     watch?.ended();
-    telemetry.workerLeads(worker.name, false);
+    telemetry.set('svc_worker_leader', { worker: worker.name }, 0);
   }
 }

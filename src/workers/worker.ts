@@ -2,7 +2,7 @@
 import type { Task } from '../metadata/background/tasks.ts';
 import type { HeartbeatProgress } from '../metadata/records/processes.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Telemetry } from '../ports/telemetry.ts';
+import type { MetricName, Telemetry } from '../ports/telemetry.ts';
 import type { Gate } from './controls.ts';
 import type { IdleRest } from './idle-rest.ts';
 
@@ -73,7 +73,7 @@ interface Steps<Ctx, Saved> {
   /** Does a bounded piece of work, and saves it under the term. */
   step(context: Ctx, saved: Saved, turn: Turn): Promise<Stepped<Saved>>;
   /** Called when this process stops to lead: it takes back its gauges, because those of the new leader are about the same. */
-  retire?(context: Ctx): void;
+  retire?(context: Ctx, services: WorkerServices): void;
 }
 
 /**
@@ -87,7 +87,8 @@ export const inSteps =
     let run: { readonly saved: Saved } | undefined;
     return async (signal) => {
       if (run === undefined) {
-        if (retire !== undefined) signal.addEventListener('abort', () => retire(context), { once: true });
+        if (retire !== undefined)
+          signal.addEventListener('abort', () => retire(context, services), { once: true });
         run = { saved: await begin(context, generation, services) };
       }
       const stepped = await step(context, run.saved, { ...services, signal });
@@ -251,48 +252,21 @@ export class ShardRound {
   }
 }
 
-// Derives the progress of workers from what they tell telemetry anyway.
+// Derives the progress of workers from what they count anyway.
 
-const sum = (counts: Iterable<number>): number => {
-  let total = 0;
-  for (const count of counts) total += count;
-  return total;
-};
+/** What these counters count, the worker has done. */
+const doneCounters: ReadonlySet<MetricName> = new Set<MetricName<'counter'>>([
+  'svc_lifecycle_actions_total',
+  'svc_notify_delivered_total',
+  'svc_replication_versions_total',
+  'svc_access_log_lines_total',
+  'svc_scrub_bytes_total',
+]);
 
 export const reportingTelemetry = (telemetry: Telemetry, report: WorkerServices['report']): Telemetry => ({
   ...telemetry,
-  lifecycleActions(action, count) {
-    telemetry.lifecycleActions(action, count);
-    report({ done: count });
-  },
-  eventsDelivered(target, events) {
-    telemetry.eventsDelivered(target, events);
-    report({ done: events });
-  },
-  replicated(peer, sent) {
-    telemetry.replicated(peer, sent);
-    report({ done: 1 });
-  },
-  replicationWaits(waits) {
-    telemetry.replicationWaits(waits);
-    const oldestSeconds = Math.max(0, ...waits.map((wait) => wait.oldestSeconds));
-    report({ left: sum(waits.map(({ waiting }) => waiting)), oldestSeconds });
-  },
-  accessLogDelivered(lines) {
-    telemetry.accessLogDelivered(lines);
-    report({ done: lines });
-  },
-  scrubbed(read) {
-    telemetry.scrubbed(read);
-    report({ done: read.bytes });
-  },
-  gcBacklog(extents) {
-    telemetry.gcBacklog(extents);
-    report({ left: sum(extents.values()) });
-  },
-  queueBacklogs(queues) {
-    telemetry.queueBacklogs(queues);
-    const oldestSeconds = Math.max(0, ...queues.map((queue) => queue.oldestSeconds));
-    report({ left: sum(queues.map(({ rows }) => rows)), oldestSeconds, queues });
+  count(name, labels, by = 1) {
+    telemetry.count(name, labels, by);
+    if (doneCounters.has(name)) report({ done: by });
   },
 });

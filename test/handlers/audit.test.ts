@@ -1,4 +1,5 @@
 /** The audit log: one row for every request that changes or would have changed something. @storage */
+
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
@@ -14,6 +15,7 @@ import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, openGateway, operator } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
+import { onCount } from '../support/metric-calls.ts';
 import { auditRows, inShort, tickingClock } from '../support/recorded.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -274,7 +276,10 @@ describe('refusals', () => {
   test('of unknown callers beyond the limit of a minute are counted, in one row for each operation and error', async () => {
     const clock = virtualClock();
     const counted: string[] = [];
-    const telemetry = { ...silentTelemetry, refusalCounted: (error: string) => void counted.push(error) };
+    const telemetry = {
+      ...silentTelemetry,
+      ...onCount({ svc_audit_counted_total: ({ error }) => void counted.push(error) }),
+    };
     await using world = await openGateway({ clock, settings, telemetry });
     await world.client.put('/bucket');
     for (let round = 0; round < 100; round += 1) {

@@ -1,11 +1,13 @@
 /** Quotas that new buckets, accounts and IAM users begin with, of the settings and of operators. */
+
 import { describe, expect, test, vi } from 'vitest';
-import { type QuotaUse, silentTelemetry } from '../../src/ports/telemetry.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/buckets.ts';
 import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';
+import { onReplace } from '../support/metric-calls.ts';
 import { openQuotas, refusedFor, ten } from '../support/quota-world.ts';
 import { auditRows } from '../support/recorded.ts';
 
@@ -107,11 +109,17 @@ test('an operator sets a default in place of the settings, for what is created f
 });
 
 test('bucket-stats shows the fullest limits of buckets, accounts and users, and no more than SVC_BUCKETSTATS_TOPN', async () => {
-  const shown: (readonly QuotaUse[])[] = [];
+  const shown: object[][] = [];
   const openWith = (top: string) =>
     openQuotas({
       settings: { SVC_BUCKETSTATS_TOPN: top },
-      telemetry: { ...silentTelemetry, quotaUse: (fullest) => shown.push(fullest) },
+      telemetry: {
+        ...silentTelemetry,
+        ...onReplace({
+          svc_quota_used_ratio: (fullest) =>
+            void shown.push(fullest.map(([labels, ratio]) => ({ ...labels, ratio }))),
+        }),
+      },
     });
   for (const top of ['10', '2']) {
     await using world = await openWith(top);

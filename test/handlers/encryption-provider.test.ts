@@ -1,4 +1,5 @@
 /** Keys of a key provider (SSE-KMS): the choice of the key, what it is bound to, and the codes of its failures. */
+
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
@@ -14,6 +15,7 @@ import {
 import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
+import { onCount } from '../support/metric-calls.ts';
 
 const open = async (options: GatewayWorldOptions = {}) => {
   const world = await openGateway({
@@ -303,7 +305,10 @@ describe('UpdateObjectEncryption', () => {
 
 test('each unwrap is counted by its outcome, wraps are not', async () => {
   const outcomes: string[] = [];
-  const telemetry = { ...silentTelemetry, keyUnwrapped: (outcome: string) => void outcomes.push(outcome) };
+  const telemetry = {
+    ...silentTelemetry,
+    ...onCount({ svc_kms_decrypt_total: ({ outcome }) => void outcomes.push(outcome) }),
+  };
   let reason: KeyFailureReason | undefined;
   const wrap = (context: Context): Context => {
     const keys = context.keys as KeyProvider;

@@ -1,4 +1,5 @@
 /** The queues of events, replication and access logs stay within their limits, and dropped rows are counted. @storage */
+
 import { describe, expect, test } from 'vitest';
 import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
 import {
@@ -14,10 +15,12 @@ import {
   queuedByHour,
   scanHours,
 } from '../../src/metadata/background/hourly-queues.ts';
+import type { QueueBacklog } from '../../src/metadata/records/processes.ts';
 import type { QueueHour } from '../../src/metadata/records/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
-import { type QueueBacklog, silentTelemetry } from '../../src/ports/telemetry.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { onCount } from '../support/metric-calls.ts';
 import { tasksOf } from '../support/recorded.ts';
 
 const never = new AbortController().signal;
@@ -27,7 +30,9 @@ function watch() {
   const logged: string[] = [];
   const telemetry = {
     ...silentTelemetry,
-    queueDropped: (queue: string, why: string, rows: number) => void dropped.push(`${queue} ${why} ${rows}`),
+    ...onCount({
+      svc_queue_dropped_total: ({ queue, why }, rows) => void dropped.push(`${queue} ${why} ${rows}`),
+    }),
     log: (level: string, message: string) => void logged.push(`${level} ${message}`),
   };
   return { dropped, logged, telemetry };

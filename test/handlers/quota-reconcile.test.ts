@@ -1,4 +1,5 @@
 /** The quota-reconcile worker corrects counters that drifted, and invents no drift beside writers. */
+
 import { describe, expect, test } from 'vitest';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
@@ -10,6 +11,7 @@ import { domainWorld } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 import { type Backend, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { lateAdditions } from '../support/late-additions.ts';
+import { onReplace } from '../support/metric-calls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -31,9 +33,11 @@ async function openObserved(backend: Backend, settings: Partial<Record<keyof typ
       ...context,
       telemetry: {
         ...context.telemetry,
-        usageDrifts: (given) => {
-          drifts = given;
-        },
+        ...onReplace({
+          svc_quota_reconcile_drift_bytes: (series) => {
+            drifts = new Map(series.map(([{ bucket }, bytes]) => [bucket, bytes]));
+          },
+        }),
         log: (level, message) => {
           if (level === 'WARN') warnings.push(message);
         },

@@ -13,6 +13,7 @@ import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { bob } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
+import { onCount } from '../support/metric-calls.ts';
 import {
   alike,
   drained,
@@ -42,8 +43,10 @@ async function openCounted(SVC_REPLICATION_TIMEOUT = '300ms'): Promise<Counted> 
   const givenUp: string[] = [];
   const telemetry = {
     ...silentTelemetry,
-    replicationFailed: (_peer: string, why: string) => void failures.push(why),
-    replicationAbandoned: (_peer: string, why: string) => void givenUp.push(why),
+    ...onCount({
+      svc_replication_failures_total: ({ why }) => void failures.push(why),
+      svc_replication_given_up_total: ({ why }) => void givenUp.push(why),
+    }),
   };
   const site = await openSite({ telemetry, settings: { ...settings, SVC_REPLICATION_TIMEOUT } });
   return { site, failures, givenUp };

@@ -9,8 +9,7 @@ import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { rootArn } from '../../src/protocol/arns.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { backendFaultOf, timedBytes } from '../../src/telemetry/timed-backends.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { faulty } from '../support/faulty.ts';
@@ -20,12 +19,10 @@ import { virtualClock } from '../support/virtual-clock.ts';
 const never = new AbortController().signal;
 const dayMs = 86_400_000;
 
-const measured = (busiestMax = 100): Telemetry =>
-  createTelemetry({
-    log: () => {},
-    metrics: promMetrics({ version: '1', runtime: 'test', process: false }),
-    busiestMax,
-  });
+const measured = (busiestMax = 100): Telemetry => ({
+  ...createMetricRegistry({ version: '1', runtime: 'test', process: false, rankedMax: busiestMax }),
+  log: () => {},
+});
 
 const open = (options: GatewayWorldOptions = {}) => openGateway({ telemetry: measured(), ...options });
 type World = Awaited<ReturnType<typeof open>>;

@@ -1,4 +1,5 @@
 /** The scrub worker: what it reads and how fast, where it resumes, what it reports, and what operators see. @storage */
+
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { listedMax } from '../../src/domain/scrub/saved-scrub.ts';
@@ -11,13 +12,14 @@ import {
   DataUnavailable,
   type Extent,
 } from '../../src/ports/object-bytes.ts';
-import { type Fields, type ScrubTelemetry, silentTelemetry } from '../../src/ports/telemetry.ts';
+import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { scrubAll } from '../../src/workers/scrub.ts';
 import type { Unit } from '../../src/workers/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';
+import { onSet } from '../support/metric-calls.ts';
 import { pausedProcess } from '../support/paused-process.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
@@ -29,7 +31,7 @@ interface Scrubbed {
   readonly clock: VirtualClock;
   readonly logged: { readonly message: string; readonly fields: Fields }[];
   /** The values that the worker reported to the telemetry. */
-  readonly shown: ScrubTelemetry[];
+  readonly shown: Map<string, number | undefined>;
   /** Bytes read from the store so far. */
   readonly read: () => number;
   /** Replaces the stream of a read. */
@@ -46,7 +48,7 @@ async function openScrubbed(
 ): Promise<Scrubbed> {
   const clock = virtualClock();
   const logged: Scrubbed['logged'] = [];
-  const shown: ScrubTelemetry[] = [];
+  const shown = new Map<string, number | undefined>();
   let count = 0;
   const world = await openGateway({
     backend,
@@ -55,7 +57,10 @@ async function openScrubbed(
     telemetry: {
       ...silentTelemetry,
       log: (_, message, fields = {}) => void logged.push({ message, fields }),
-      scrubState: (state) => void (state !== undefined && shown.push(state)),
+      ...onSet({
+        svc_scrub_damaged: (_, value) => shown.set('damaged', value),
+        svc_scrub_oldest_unchecked_seconds: (_, value) => shown.set('oldest unchecked', value),
+      }),
     },
     wrap: (context) => ({
       ...context,
@@ -187,7 +192,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
     const lines = scrubbed.logged.filter(({ message }) => message === 'stored bytes are damaged');
     expect(lines.map(({ fields }) => fields)).toMatchObject([named]);
     expect(await asked(scrubbed)).toMatchObject({ state: 'done', damaged: 1, damagedList: [named] });
-    expect(scrubbed.shown.at(-1)).toMatchObject({ damaged: 1 });
+    expect(scrubbed.shown.get('damaged')).toBe(1);
     const health = JSON.stringify(await admin.must('GET', '/storage/health'));
     expect(health).toContain('the scrub found 1 versions or parts with damaged or missing chunks');
     // The worker changes nothing.
@@ -295,7 +300,7 @@ test('a pass that cannot read a cluster is not complete: the age of the oldest u
   await using _ = scrubbed.world;
   await fill(scrubbed);
   await toTheEnd(scrubbed);
-  const ageOf = () => scrubbed.shown.at(-1)?.oldestUncheckedSeconds ?? Number.NaN;
+  const ageOf = () => scrubbed.shown.get('oldest unchecked') ?? Number.NaN;
   expect(ageOf()).toBeLessThan(60);
   scrubbed.altered = () => failing(new DataUnavailable('the cluster is away'));
   await later(scrubbed.clock);

@@ -4,8 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { acting } from '../support/access-points.ts';
 import { encryptingSettings } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
@@ -110,10 +109,10 @@ const failures = [
 describe.each(failures)('a signing key whose provider says %s', (reason, status, code) => {
   test(`refuses every form of request with ${status} ${code}, stores nothing, and is audited by the operation`, async () => {
     const clock = virtualClock(Date.now());
-    const telemetry = createTelemetry({
+    const telemetry = {
+      ...createMetricRegistry({ version: '1', runtime: 'test', process: false }),
       log: () => {},
-      metrics: promMetrics({ version: '1', runtime: 'test', process: false }),
-    });
+    };
     await using world = await open({
       clock,
       telemetry,

@@ -1,4 +1,5 @@
 /** Storage health through the operator API. @storage */
+
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
@@ -12,6 +13,7 @@ import {
   openGateway,
   operator,
 } from '../support/gateway.ts';
+import { onReplace } from '../support/metric-calls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const ask = async (world: GatewayWorld, what: string) => {
@@ -168,10 +170,12 @@ describe.each(backends)('storage classes: %s', (backend) => {
       settings: { SVC_BUCKETSTATS_TOPN: '1' },
       telemetry: {
         ...silentTelemetry,
-        bucketClasses: (classes) =>
-          void told.push(
-            classes.map((each) => `${each.bucket} ${each.storageClass} ${each.bytes} ${each.objects}`),
-          ),
+        ...onReplace({
+          svc_storage_class_bytes: (classes) =>
+            void told.push(classes.map(([labels, bytes]) => `${labels.bucket} ${labels.class} ${bytes}`)),
+          svc_storage_class_objects: (classes) =>
+            void told.push((told.pop() ?? []).map((line, index) => `${line} ${classes[index]?.[1]}`)),
+        }),
       },
     });
     expect(await ask(world, 'classes')).toEqual({ classes: [], pools_by_class: {} });
@@ -204,7 +208,10 @@ describe.each(backends)('storage classes: %s', (backend) => {
 test('a stopped sampler removes its metrics, because another process reports them', async () => {
   const told: number[] = [];
   await using world = await openGateway({
-    telemetry: { ...silentTelemetry, bucketClasses: (classes) => void told.push(classes.length) },
+    telemetry: {
+      ...silentTelemetry,
+      ...onReplace({ svc_storage_class_bytes: (classes) => void told.push(classes.length) }),
+    },
   });
   await world.client.put('/bucket');
   await world.client.put('/bucket/a', { body: 'x' });

@@ -2,8 +2,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
-import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createMetricRegistry, type MetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
@@ -22,13 +21,13 @@ import { virtualClock } from '../support/virtual-clock.ts';
 
 function openMetrics() {
   configureLog({ level: 'ERROR', write: () => {} });
-  const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
-  return { metrics, telemetry: createTelemetry({ log: createLog(), metrics }) };
+  const metrics = createMetricRegistry({ version: '1', runtime: 'node', process: false });
+  return { metrics, telemetry: { ...metrics, log: createLog() } };
 }
 
 /** The samples of a metric: labels and value. */
-async function samplesOf(metrics: PromMetrics, name: string): Promise<readonly [string, number][]> {
-  const lines = (await metrics.text()).split('\n');
+async function samplesOf(metrics: MetricRegistry, name: string): Promise<readonly [string, number][]> {
+  const lines = (await metrics.metrics()).split('\n');
   return lines.flatMap((line): [string, number][] => {
     const [, labels = '', value] = new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`).exec(line) ?? [];
     return value === undefined ? [] : [[labels, Number(value)]];

@@ -2,19 +2,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { failuresMax, openMs } from '../../src/backends/keys/steady-provider.ts';
 import { refusedMax, refusedMs, windowMs } from '../../src/domain/content/named-keys.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { provider } from '../support/encryption.ts';
 import { type GatewayWorld, operator } from '../support/gateway.ts';
 import { kmsFile, openKmsWorld, outcomeOf, served, unavailable } from '../support/kms-world.ts';
 import { makeKey, noTransit, openTransitWorld, startTransit } from '../support/transit-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-const measured = () =>
-  createTelemetry({
-    log: () => {},
-    metrics: promMetrics({ version: '1', runtime: 'test', process: false }),
-  });
+const measured = () => ({
+  ...createMetricRegistry({ version: '1', runtime: 'test', process: false }),
+  log: () => {},
+});
 
 /** The lines about the key provider in `/metrics`, and what the operator API shows of it. */
 const metricsOf = async (world: GatewayWorld) =>

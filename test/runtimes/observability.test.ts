@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { measurements } from '../../src/telemetry/metrics.ts';
+import { metricTable } from '../../src/metrics/metrics.ts';
 import { patchFile } from '../support/damage-metadata.ts';
 import {
   noPrometheus,
@@ -212,7 +212,7 @@ describe.skipIf(noPrometheus !== undefined)(
         [...text.matchAll(/^(svc_\w+?)(?:_bucket|_sum|_count)?[ {]/gm)].map(([, name = '']) => name),
       );
       expect([...loaded].filter((name) => !shown.has(name))).toEqual([]);
-      expect([...shown].filter((name) => !(name in measurements))).toEqual([]);
+      expect([...shown].filter((name) => !(name in metricTable))).toEqual([]);
     });
   },
 );

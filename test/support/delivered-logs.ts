@@ -1,9 +1,11 @@
 /** A bucket whose access log a test fills, delivers and reads back. */
+
 import type { Context } from '../../src/context.ts';
 import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
 import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { deliverAccessLogs } from '../../src/workers/deliveries.ts';
 import { type Backend, type GatewayWorld, openGateway } from './gateway.ts';
+import { onCount } from './metric-calls.ts';
 import { tasksOf } from './recorded.ts';
 import { type VirtualClock, virtualClock } from './virtual-clock.ts';
 
@@ -74,7 +76,7 @@ export async function openLogs(
     telemetry: {
       ...silentTelemetry,
       log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
-      accessLogRetained: (why) => void kept.push(why),
+      ...onCount({ svc_access_log_kept_total: ({ why }) => void kept.push(why) }),
     },
   });
   const { client, context } = world;

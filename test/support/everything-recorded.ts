@@ -5,9 +5,8 @@ import type { Context } from '../../src/context.ts';
 import type { LogLevel } from '../../src/ports/telemetry.ts';
 import { systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { toOtlp } from '../../src/telemetry/otlp.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { exportingTracer } from './exporting-tracer.ts';
 import { type GatewayWorld, operator } from './gateway.ts';
 import { auditRows } from './recorded.ts';
@@ -25,13 +24,13 @@ export function recordEverything(level: LogLevel = 'DEBUG') {
       recent.add(line, Date.now());
     },
   });
-  const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
+  const metrics = createMetricRegistry({ version: '1', runtime: 'node', process: false });
   const { exported, tracer } = exportingTracer();
   const diagnostics = { version: '1', name: 'host:1', process: () => ({}), lines: recent };
   return {
     lines,
     exported,
-    telemetry: createTelemetry({ log: createLog(), metrics }),
+    telemetry: { ...metrics, log: createLog() },
     /** The option `wrap` of a gateway. */
     wrap: (context: Context): Context => ({ ...context, tracer, diagnostics }),
     /** @returns the texts by the place where operators find them */
@@ -51,7 +50,7 @@ export function recordEverything(level: LogLevel = 'DEBUG') {
           systems: systemsOf(world.context.config),
         }),
         browser: JSON.stringify(tracer.list({ max: 500 }).map(({ requestId }) => tracer.find(requestId, 20))),
-        metrics: await metrics.text(),
+        metrics: await metrics.metrics(),
         audit: JSON.stringify(await auditRows(world.context)),
         'audit records': await answer('audit?limit=1000'),
         'audit export': await answer('audit/export?format=jsonl'),

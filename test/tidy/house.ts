@@ -71,7 +71,7 @@ const features: readonly (readonly [string, RegExp])[] = [
   ['fsck, scrub, moves between clusters, health', /^domain\/(fsck|scrub|storage|rebalance|clusters)/],
   ['quotas, usage, rate limits', /^domain\/(quotas|usage)/],
   ['lifecycle, inventory', /^domain\/(lifecycle|inventory)/],
-  ['metrics, traces, logs', /^telemetry|^ports\/(telemetry|trace)/],
+  ['metrics, traces, logs', /^telemetry|^metrics\/|^ports\/(telemetry|trace)/],
   ['workers, their leases', /^workers|^metadata\/background/],
   ['settings, processes, entries of the runtimes', /^config|^runtime/],
   ['the S3 protocol, objects, buckets', /./],

@@ -9,7 +9,9 @@ import { sourceFiles } from './source-files.ts';
 const layers: Readonly<Record<string, readonly string[]>> = {
   errors: [],
   base: [],
-  ports: [],
+  /** The table of metrics: data. */
+  metrics: [],
+  ports: ['metrics'],
   protocol: [],
   metadata: ['ports'],
   signing: ['ports', 'protocol'],
@@ -21,7 +23,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'admin-client': ['backends', 'ports', 'protocol', 'signing'],
   config: ['ports'],
   context: ['ports', 'config'],
-  telemetry: ['ports'],
+  telemetry: ['metrics', 'ports'],
   domain: ['metadata', 'ports', 'context', 'config'],
   auth: ['domain', 'metadata', 'protocol', 'ports', 'signing'],
   handlers: ['request', 'domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],

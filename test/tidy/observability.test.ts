@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { dashboards, renderDashboard } from '../../docs/dashboards.ts';
-import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
+import type { MetricRow } from '../../src/metrics/metric-row.ts';
+import { metricTable } from '../../src/metrics/metrics.ts';
 import { sourceFiles } from './source-files.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -45,8 +46,16 @@ test('every alert has a severity, a summary, a section of the runbook, and a tes
   expect(sections.filter((name) => /^Sluice/.test(name ?? '') && !named.has(name))).toEqual([]);
 });
 
+test('every metric of the table is counted somewhere', () => {
+  const source = sourceFiles()
+    .filter((path) => !path.startsWith('src/metrics/'))
+    .map((path) => readFileSync(path, 'utf8'))
+    .join('\n');
+  expect(Object.keys(metricTable).filter((name) => !source.includes(`'${name}'`))).toEqual([]);
+});
+
 test('rules, dashboards, runbook and operations name only metrics that exist', () => {
-  const rows: Readonly<Record<string, Measurement>> = measurements;
+  const rows: Readonly<Record<string, MetricRow>> = metricTable;
   const texts = [
     rulesText,
     read('docs/runbook.md'),
@@ -62,7 +71,7 @@ test('rules, dashboards, runbook and operations name only metrics that exist', (
 });
 
 test('rules, their tests and dashboards select labels that their metrics have, by values that the gateway writes', () => {
-  const rows: Readonly<Record<string, Measurement>> = measurements;
+  const rows: Readonly<Record<string, MetricRow>> = metricTable;
   const source = sourceFiles()
     .map((path) => readFileSync(path, 'utf8'))
     .join('\n');
@@ -126,7 +135,7 @@ const counting = alerts.flatMap(({ alert = '', expr = '' }) => {
 
 test('a series of a counter that an alert watches exists before its first event: each label has values from the start', () => {
   expect(counting.length).toBeGreaterThan(10);
-  const rows: Readonly<Record<string, Measurement>> = measurements;
+  const rows: Readonly<Record<string, MetricRow>> = metricTable;
   const missing = counting.flatMap(({ alert, changes }) =>
     changes.flatMap(({ name, selector }) => {
       const { labels = [], from0 = {} } = rows[name] ?? {};

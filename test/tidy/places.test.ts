@@ -63,9 +63,9 @@ const examples: Readonly<Record<string, Example>> = {
     goal: 3,
   },
   'a metric': {
-    named: /requestLimited|svc_limited_requests/,
-    places: ['src/telemetry/request-metrics.ts', 'src/ports/telemetry.ts', 'src/telemetry/telemetry.ts'],
-    uses: ['src/domain/quotas/rate-limiter.ts'],
+    named: /svc_limited_requests/,
+    places: ['src/metrics/request-metrics.ts', 'src/domain/quotas/rate-limiter.ts'],
+    uses: [],
     goal: 2,
   },
   'a configuration': {

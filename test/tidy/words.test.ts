@@ -105,8 +105,8 @@ const published: Readonly<Record<string, RegExp>> = {
   kept: /^(domain\/buckets\/force-empty|handlers\/admin\/(bucket-tasks|support-bundle)|ports\/trace|protocol\/admin\/(buckets|observability)|runtime\/backup\/(cli-backup|copy-chunks)|telemetry\/(trace-ring|tracer))\.ts$/,
   keptBytes: /^runtime\/backup\//,
   keptFrom: /^(domain\/events\/(seal-hours|verify-audit)|metadata\/audit)\.ts$/,
-  svc_access_log_kept_total: /^telemetry\//,
-  svc_replication_given_up_total: /^telemetry\//,
+  svc_access_log_kept_total: /^metrics\//,
+  svc_replication_given_up_total: /^metrics\//,
 };
 
 /** The source without comments, strings and templates. */

@@ -6,15 +6,15 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { BoundedCache } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read-config.ts';
+import type { MetricRow } from '../../src/metrics/metric-row.ts';
+import { metricTable } from '../../src/metrics/metrics.ts';
 import { systemClock } from '../../src/ports/clock.ts';
+import { noLabels } from '../../src/ports/telemetry.ts';
 import { certificateExpiries } from '../../src/runtime/processes/node-diagnostics.ts';
-import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { measureClusters } from '../../src/telemetry/timed-backends.ts';
 
 const quiet = { version: '1', runtime: 'test', process: false } as const;
-const observed = { operation: 'GetObject', method: 'GET', status: 200, code: undefined, durationMs: 4 };
 
 test('the metrics that the specification names have its types and labels', () => {
   const wanted: Record<string, readonly [string, readonly string[]]> = {
@@ -25,28 +25,34 @@ test('the metrics that the specification names have its types and labels', () =>
     svc_storage_class_objects: ['gauge', ['bucket', 'class']],
     svc_http_requests_total: ['counter', ['code']],
   };
-  const rows: Readonly<Record<string, Measurement>> = measurements;
+  const rows: Readonly<Record<string, MetricRow>> = metricTable;
   for (const [name, [kind, labels]] of Object.entries(wanted))
     expect([name, rows[name]?.kind, rows[name]?.labels]).toEqual([name, kind, labels]);
 });
 
 test('what goes wrong in the background shows under the names and labels of the table', async () => {
-  const metrics = promMetrics(quiet);
-  const told = createTelemetry({ log: () => {}, metrics });
-  told.queueBacklogs([{ queue: 'notify', rows: 2, oldestSeconds: 3 }]);
-  told.eventBacklogs([{ target: 'hook', rows: 4, oldestSeconds: 5 }]);
-  told.queueDropped('notify', 'age', 6);
-  told.accessLogRetained('AccessDenied');
-  told.replicationFailed('far', 'no-answer');
-  told.replicationAbandoned('far', 'overdue');
-  told.replicationWaits([{ destination: 'far/bucket', waiting: 7, bytes: 8, oldestSeconds: 9 }]);
-  told.inventoryEnded('failed', 0);
-  told.lifecycleActions('Expiration', 10);
-  told.workerFailed('notify');
-  told.workerProgressed('gc', { of: 'extents', done: 1, left: 11, oldestSeconds: 12 });
-  told.scrubState({ damaged: 13, oldestUncheckedSeconds: 14 });
-  told.refusalCounted('AccessDenied');
-  const text = await metrics.text();
+  const metrics = createMetricRegistry(quiet);
+  metrics.replace('svc_queue_rows', [[{ queue: 'notify' }, 2]]);
+  metrics.replace('svc_queue_oldest_seconds', [[{ queue: 'notify' }, 3]]);
+  metrics.replace('svc_notify_queued', [[{ target: 'hook' }, 4]]);
+  metrics.replace('svc_notify_oldest_seconds', [[{ target: 'hook' }, 5]]);
+  metrics.count('svc_queue_dropped_total', { queue: 'notify', why: 'age' }, 6);
+  metrics.count('svc_access_log_kept_total', { why: 'AccessDenied' });
+  metrics.count('svc_replication_failures_total', { why: 'no-answer', peer: 'far' });
+  metrics.count('svc_replication_given_up_total', { peer: 'far', why: 'overdue' });
+  const destination = 'far/bucket';
+  metrics.replace('svc_replication_pending_versions', [[{ destination }, 7]]);
+  metrics.replace('svc_replication_pending_bytes', [[{ destination }, 8]]);
+  metrics.replace('svc_replication_oldest_pending_seconds', [[{ destination }, 9]]);
+  metrics.count('svc_inventory_runs_total', { outcome: 'failed' });
+  metrics.count('svc_lifecycle_actions_total', { action: 'Expiration' }, 10);
+  metrics.count('svc_worker_failures_total', { worker: 'notify' });
+  metrics.set('svc_worker_backlog', { worker: 'gc' }, 11);
+  metrics.set('svc_worker_oldest_seconds', { worker: 'gc' }, 12);
+  metrics.set('svc_scrub_damaged', noLabels, 13);
+  metrics.set('svc_scrub_oldest_unchecked_seconds', noLabels, 14);
+  metrics.count('svc_audit_counted_total', { error: 'AccessDenied' });
+  const text = await metrics.metrics();
   const expected = [
     'svc_queue_rows{queue="notify"} 2',
     'svc_queue_oldest_seconds{queue="notify"} 3',
@@ -72,7 +78,7 @@ test('what goes wrong in the background shows under the names and labels of the 
 });
 
 test('every metric says what to do when it moves, and counters alone end in _total', () => {
-  for (const [name, { kind, act, doc }] of Object.entries<Measurement>(measurements)) {
+  for (const [name, { kind, act, doc }] of Object.entries<MetricRow>(metricTable)) {
     expect(act, name).toMatch(/^[A-Z`01].{10,}\.$/);
     expect(doc, name).toMatch(/\.$/);
     expect(name.endsWith('_total'), name).toBe(kind === 'counter');
@@ -80,13 +86,16 @@ test('every metric says what to do when it moves, and counters alone end in _tot
 });
 
 test('exemplars of another process of the node are shown too', async () => {
-  const peer = promMetrics(quiet);
-  const asked = promMetrics({ ...quiet, gather: async (own) => [own, await peer.own()] });
+  const peer = createMetricRegistry(quiet);
+  const asked = createMetricRegistry({ ...quiet, gather: async (own) => [own, await peer.own()] });
   const tell = (metrics: typeof peer, durationMs: number, requestId: string, traceId?: string) =>
-    createTelemetry({ log: () => {}, metrics }).request({ ...observed, durationMs, requestId, traceId });
+    metrics.observe('svc_http_request_duration_seconds', { operation: 'GetObject' }, durationMs / 1000, {
+      requestId,
+      traceId,
+    });
   tell(asked, 4, 'request-of-mine', 'its-trace');
   tell(peer, 40, 'request-of-the-peer');
-  const text = await asked.text('openmetrics');
+  const text = await asked.metrics('openmetrics');
   expect(text).toMatch(
     /le="0.005",operation="GetObject"\} 1 # \{trace_id="its-trace",request_id="request-of-mine"\} 0.004\n/,
   );
@@ -94,8 +103,7 @@ test('exemplars of another process of the node are shown too', async () => {
 });
 
 test('clusters show what their readable pools hold, and the free bytes of pools that report them', async () => {
-  const metrics = promMetrics(quiet);
-  const telemetry = createTelemetry({ log: () => {}, metrics });
+  const metrics = createMetricRegistry(quiet);
   const pool = { namespace: '', state: 'ok', bytesUsed: 7, chunkCount: 1 } as const;
   const health = async () => [
     {
@@ -109,8 +117,8 @@ test('clusters show what their readable pools hold, and the free bytes of pools 
       ],
     },
   ];
-  metrics.onRead(measureClusters({ bytes: { health }, clock: systemClock, telemetry }));
-  const text = await metrics.text();
+  metrics.onRead(measureClusters({ bytes: { health }, clock: systemClock, telemetry: metrics }));
+  const text = await metrics.metrics();
   expect(text).toContain('svc_cluster_up{cluster="a"} 0\n');
   expect(text.match(/^svc_cluster_used_bytes.*$/gm)).toEqual([
     'svc_cluster_used_bytes{cluster="a",pool="chunks"} 7',
@@ -122,12 +130,12 @@ test('clusters show what their readable pools hold, and the free bytes of pools 
 });
 
 test('a sample that fails leaves the other metrics as they are', async () => {
-  const metrics = promMetrics(quiet);
+  const metrics = createMetricRegistry(quiet);
   metrics.onRead(() => {
     throw new Error('broken');
   });
-  metrics.onRead(() => metrics.set('svc_event_loop_lag_seconds', [], 7));
-  expect(await metrics.text()).toContain('svc_event_loop_lag_seconds 7\n');
+  metrics.onRead(() => metrics.set('svc_event_loop_lag_seconds', noLabels, 7));
+  expect(await metrics.metrics()).toContain('svc_event_loop_lag_seconds 7\n');
 });
 
 test('hits and misses of caches of one name are counted together, and outlive the caches', async () => {
@@ -139,7 +147,7 @@ test('hits and misses of caches of one name are counted together, and outlive th
     cache.get('a');
     cache.get('a');
   }
-  const text = await promMetrics(quiet).text();
+  const text = await createMetricRegistry(quiet).metrics();
   expect(text).toContain(`svc_cache_hits_total{cache="${name}"} 4\n`);
   expect(text).toContain(`svc_cache_misses_total{cache="${name}"} 2\n`);
 });

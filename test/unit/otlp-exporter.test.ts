@@ -1,4 +1,5 @@
 /** What leaves the process by OTLP: the bounded queue, retries, and the connection that the settings describe. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createServer } from 'node:https';
@@ -11,9 +12,9 @@ import { type Config, type SettingName, settings } from '../../src/config.ts';
 import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
 import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { OtlpExporter } from '../../src/telemetry/otlp.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { onCount } from '../support/metric-calls.ts';
 import { one, two } from '../support/server-tls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -60,9 +61,11 @@ function openExporterOf(config: Config, ...answers: readonly Answer[]) {
     clock,
     source: { resource: {}, systems: systemsOf(config) },
     telemetry: {
-      spans(outcome, spans) {
-        counted[outcome] += spans;
-      },
+      ...onCount({
+        svc_trace_spans_total({ outcome }, spans) {
+          counted[outcome as keyof typeof counted] += spans;
+        },
+      }),
       log: (...line) => void logged.push(line),
     },
     poster: {
@@ -315,8 +318,8 @@ describe('the connection', () => {
 
   /** Exports the trace of one request, and ends like a process. */
   async function exportOne(settings: Partial<Record<SettingName, string>>) {
-    const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
-    const telemetry = createTelemetry({ log: createLog(), metrics });
+    const metrics = createMetricRegistry({ version: '1', runtime: 'node', process: false });
+    const telemetry = { ...metrics, log: createLog() };
     const config = configWith({ SVC_OTLP_ENDPOINT: url, SVC_TRACE_SAMPLE: '1', ...settings });
     const { tracer, close } = await nodeTracing(config, telemetry);
     const before = received.length;
@@ -328,7 +331,7 @@ describe('the connection', () => {
       })
       ?.end();
     await close();
-    return { got: received.slice(before), metrics: await metrics.text(), log: lines.splice(0).join('\n') };
+    return { got: received.slice(before), metrics: await metrics.metrics(), log: lines.splice(0).join('\n') };
   }
 
   test.each([

@@ -1,4 +1,5 @@
 /** A key provider outside of this process: limits of time, retries of unwraps only, and the circuit breaker. */
+
 import { expect, test } from 'vitest';
 import {
   failuresMax,
@@ -8,6 +9,7 @@ import {
 } from '../../src/backends/keys/steady-provider.ts';
 import { KeyFailure, type KeyFailureReason } from '../../src/ports/key-provider.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { onCount, onSet } from '../support/metric-calls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const wrapped = { keyId: 'key', wrapped: new Uint8Array(1) };
@@ -35,8 +37,14 @@ function open() {
   const telemetry = {
     ...silentTelemetry,
     log: (_: string, message: string) => void logged.push(message),
-    keyCall: (...call: readonly string[]) => void counted.push(call.join(' ')),
-    keyCircuit: (...change: readonly string[]) => void counted.push(change.join(' ')),
+    ...onCount({
+      svc_key_calls_total: ({ provider, call, outcome }) =>
+        void counted.push([provider, call, outcome].join(' ')),
+    }),
+    ...onSet({
+      svc_key_circuit_open: ({ provider }, open) =>
+        void counted.push(`${provider} ${open === 1 ? 'open' : 'closed'}`),
+    }),
   };
   const provider = steadyProvider(inner, { name: 'double', clock, telemetry, timeoutMs: 5_000 });
   const outcome = async (asked: Promise<unknown>) => {

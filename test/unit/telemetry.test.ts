@@ -1,9 +1,9 @@
 /** Logs are JSON lines without secrets; metrics are the table's, for one process and for a node. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import { metricTable } from '../../src/metrics/metrics.ts';
+import { type Metrics, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
-import { measurements, noMetrics } from '../../src/telemetry/metrics.ts';
-import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 
 describe('a log', () => {
   let lines: string[] = [];
@@ -89,14 +89,19 @@ describe('a log', () => {
 
 describe('metrics', () => {
   const quiet = { version: '1', runtime: 'test', process: false } as const;
-  const telemetryOf = (metrics: PromMetrics) => createTelemetry({ log: () => {}, metrics });
-  const observed = { operation: 'GetObject', method: 'GET', status: 200, code: undefined, durationMs: 4 };
+  /** As the gateway counts an answer: one object has the labels of several metrics. */
+  const answered = (metrics: Metrics, code: string): void => {
+    const labels = { operation: 'GetObject', code, ignored: 'x' };
+    metrics.count('svc_http_requests_total', labels);
+    metrics.observe('svc_http_request_duration_seconds', labels, 0.004);
+  };
 
   it('count requests by status, refusals by code and durations by operation', async () => {
-    const telemetry = telemetryOf(promMetrics(quiet));
-    telemetry.request(observed);
-    telemetry.request({ ...observed, status: 403, code: 'AccessDenied' });
-    telemetry.backend('metadata.commit', 2);
+    const telemetry = createMetricRegistry(quiet);
+    answered(telemetry, '200');
+    answered(telemetry, '403');
+    telemetry.count('svc_http_refusals_total', { error: 'AccessDenied' });
+    telemetry.observe('svc_backend_duration_seconds', { call: 'metadata.commit' }, 0.002);
     const text = await telemetry.metrics();
     expect(text).toContain('svc_http_requests_total{code="200"} 1\n');
     expect(text).toContain('svc_http_requests_total{code="403"} 1\n');
@@ -107,30 +112,30 @@ describe('metrics', () => {
   });
 
   it('count panics by worker and shard, and say who leads', async () => {
-    const telemetry = telemetryOf(promMetrics(quiet));
-    telemetry.workerPanicked('gc', '3');
-    telemetry.workerLeads('gc', true);
+    const telemetry = createMetricRegistry(quiet);
+    telemetry.count('svc_worker_panic_total', { worker: 'gc', shard: '3' });
+    telemetry.set('svc_worker_leader', { worker: 'gc' }, 1);
     expect(await telemetry.metrics()).toContain('svc_worker_leader{worker="gc"} 1\n');
-    telemetry.workerLeads('gc', false);
+    telemetry.set('svc_worker_leader', { worker: 'gc' }, 0);
     expect(await telemetry.metrics()).toContain('svc_worker_leader{worker="gc"} 0\n');
     expect(await telemetry.metrics()).toContain('svc_worker_panic_total{worker="gc",shard="3"} 1\n');
   });
 
   it('of two instances do not mix', async () => {
-    const [one, other] = [promMetrics(quiet), promMetrics(quiet)];
-    telemetryOf(one).request(observed);
-    expect(await other.text()).not.toMatch(/svc_http_requests_total\{.* [1-9]/);
+    const [one, other] = [createMetricRegistry(quiet), createMetricRegistry(quiet)];
+    answered(one, '200');
+    expect(await other.metrics()).not.toMatch(/svc_http_requests_total\{.* [1-9]/);
     //');
   });
 
   it('of a node are the sum of its processes, and its leaders not added up', async () => {
-    const peer = promMetrics(quiet);
-    const asked = promMetrics({ ...quiet, gather: async (own) => [own, await peer.own()] });
+    const peer = createMetricRegistry(quiet);
+    const asked = createMetricRegistry({ ...quiet, gather: async (own) => [own, await peer.own()] });
     for (const metrics of [peer, asked]) {
-      telemetryOf(metrics).request(observed);
-      telemetryOf(metrics).workerLeads('gc', true);
+      answered(metrics, '200');
+      metrics.set('svc_worker_leader', { worker: 'gc' }, 1);
     }
-    const text = await asked.text();
+    const text = await asked.metrics();
     expect(text).toContain('svc_http_requests_total{code="200"} 2\n');
     expect(text).toContain('svc_http_request_duration_seconds_count{operation="GetObject"} 2\n');
     expect(text).toContain('svc_worker_leader{worker="gc"} 1\n');
@@ -138,14 +143,13 @@ describe('metrics', () => {
   });
 
   it('are all declared with a name and a sentence', async () => {
-    const text = await promMetrics(quiet).text();
-    for (const [name, { doc }] of Object.entries(measurements))
+    const text = await createMetricRegistry(quiet).metrics();
+    for (const [name, { doc }] of Object.entries(metricTable))
       expect(text).toContain(`# HELP ${name} ${doc}\n`);
   });
 
   it('may be missing without anybody noticing', async () => {
-    const telemetry = createTelemetry({ log: () => {}, metrics: noMetrics });
-    telemetry.request(observed);
-    expect(await telemetry.metrics()).toMatch(/^#.*\n$/);
+    answered(silentTelemetry, '200');
+    expect(await silentTelemetry.metrics()).toMatch(/^#.*\n$/);
   });
 });

@@ -1,24 +1,19 @@
 /** The series that alerts watch exist before their first event. */
 import { expect, test } from 'vitest';
-import { zeroSets } from '../../src/telemetry/measurement.ts';
-import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
-import { promMetrics } from '../../src/telemetry/prom-client.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import type { MetricRow } from '../../src/metrics/metric-row.ts';
+import { metricTable } from '../../src/metrics/metrics.ts';
+import { createMetricRegistry, zeroSets } from '../../src/telemetry/metric-registry.ts';
 
 const names = { peer: 'far', provider: 'transit', target: 'hook', worker: 'notify' } as const;
 
 test('every label set that the table of metrics names is exported at 0, once peers, providers, targets and workers are known', async () => {
-  const metrics = promMetrics({ version: '1', runtime: 'test', process: false });
-  const telemetry = createTelemetry({ log: () => {}, metrics });
-  telemetry.peersKnown([names.peer]);
-  telemetry.keyCircuit(names.provider, 'closed');
-  telemetry.workerLeads(names.worker, false);
-  metrics.know('target', names.target);
+  const metrics = createMetricRegistry({ version: '1', runtime: 'test', process: false });
+  for (const label of ['peer', 'provider', 'target', 'worker'] as const) metrics.know(label, names[label]);
   const known = new Map(Object.entries(names).map(([label, value]) => [label, new Set([value])]));
-  const text = await metrics.text();
-  const expected = Object.entries<Measurement>(measurements).flatMap(([name, row]) =>
+  const text = await metrics.metrics();
+  const expected = Object.entries<MetricRow>(metricTable).flatMap(([name, row]) =>
     zeroSets(row, known).map((values) => {
-      const labels = row.labels.map((label, index) => `${label}="${values[index]}"`).join(',');
+      const labels = row.labels.map((label) => `${label}="${values[label]}"`).join(',');
       return `${name}${row.kind === 'histogram' ? '_count' : ''}{${labels}} 0`;
     }),
   );
@@ -28,17 +23,17 @@ test('every label set that the table of metrics names is exported at 0, once pee
 });
 
 test('a name that is not known has no series, and one that is told again keeps what was counted', async () => {
-  const metrics = promMetrics({ version: '1', runtime: 'test', process: false });
-  expect(await metrics.text()).not.toContain('svc_notify_dead_letters_total{');
+  const metrics = createMetricRegistry({ version: '1', runtime: 'test', process: false });
+  expect(await metrics.metrics()).not.toContain('svc_notify_dead_letters_total{');
   metrics.know('target', 'hook');
-  metrics.add('svc_notify_dead_letters_total', ['hook']);
+  metrics.count('svc_notify_dead_letters_total', { target: 'hook' });
   metrics.know('target', 'hook');
-  expect(await metrics.text()).toContain('svc_notify_dead_letters_total{target="hook"} 1\n');
+  expect(await metrics.metrics()).toContain('svc_notify_dead_letters_total{target="hook"} 1\n');
 });
 
 test('no gauge of the process is named like a counter', async () => {
-  const metrics = promMetrics({ version: '1', runtime: 'test' });
-  const gauges = [...(await metrics.text()).matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, name]) => name);
+  const metrics = createMetricRegistry({ version: '1', runtime: 'test' });
+  const gauges = [...(await metrics.metrics()).matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, name]) => name);
   expect(gauges).toContain('nodejs_active_resources');
   expect(gauges.filter((name) => name?.endsWith('_total'))).toEqual([]);
 });

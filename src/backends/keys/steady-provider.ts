@@ -5,6 +5,7 @@ import {
   type KeyCircuit,
   type KeyDescription,
   KeyFailure,
+  type KeyFailureReason,
   type KeyProvider,
 } from '../../ports/key-provider.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
@@ -21,7 +22,7 @@ interface SteadyOptions {
   /** The label of its metrics: the value of SVC_KEY_PROVIDER. */
   readonly name: string;
   readonly clock: Clock;
-  readonly telemetry: Pick<Telemetry, 'log' | 'backend' | 'keyCall' | 'keyCircuit'>;
+  readonly telemetry: Pick<Telemetry, 'log' | 'count' | 'set' | 'observe' | 'know'>;
   /** The limit of a whole call, its retries included. */
   readonly timeoutMs: number;
 }
@@ -30,11 +31,14 @@ interface SteadyOptions {
 const retryPausesMs = [50, 250];
 
 function openBreaker({ name, clock, telemetry }: Omit<SteadyOptions, 'timeoutMs'>): CircuitBreaker {
-  telemetry.keyCircuit(name, 'closed');
+  const labels = { provider: name };
+  telemetry.know('provider', name);
+  telemetry.set('svc_key_circuit_open', labels, 0);
   return new CircuitBreaker({
     clock,
     onChange(state, cause) {
-      telemetry.keyCircuit(name, state);
+      telemetry.set('svc_key_circuit_open', labels, state === 'open' ? 1 : 0);
+      if (state === 'open') telemetry.count('svc_key_circuit_opened_total', labels);
       if (state === 'closed') telemetry.log('INFO', 'the key provider answers again');
       else
         telemetry.log('ERROR', 'the key provider does not answer; calls to it are refused for a while', {
@@ -95,16 +99,21 @@ export function steadyProvider(
   /** One attempt, with its outcome and duration in the metrics. */
   async function attempt<T>(what: string, ms: number, call: () => Promise<T>): Promise<T> {
     const startedAt = clock.elapsed();
-    const measured = (): void => telemetry.backend(`keys.${what}`, clock.elapsed() - startedAt);
+    const measured = (): void => {
+      const seconds = (clock.elapsed() - startedAt) / 1000;
+      telemetry.observe('svc_backend_duration_seconds', { call: `keys.${what}` }, seconds);
+    };
+    const count = (outcome: KeyFailureReason | 'ok' | 'refused'): void =>
+      telemetry.count('svc_key_calls_total', { provider: name, call: what, outcome });
     try {
       const answer = await breaker.run(() => within(ms, call));
       measured();
-      telemetry.keyCall(name, what, 'ok');
+      count('ok');
       return answer;
     } catch (cause) {
       const isRefused = cause instanceof CircuitOpen;
       if (!isRefused) measured();
-      if (cause instanceof KeyFailure) telemetry.keyCall(name, what, isRefused ? 'refused' : cause.reason);
+      if (cause instanceof KeyFailure) count(isRefused ? 'refused' : cause.reason);
       throw cause;
     }
   }

@@ -15,12 +15,11 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { BucketClass, QuotaUse, SigningKeyAges } from '../../ports/telemetry.ts';
 import { findById } from '../iam/entities.ts';
 import type { QuotaLimit } from '../quotas/exceeded.ts';
 import { bucketScope, holderScope, holdersFor, type QuotaHolder } from '../quotas/scopes.ts';
 import { usedIn } from '../quotas/shares.ts';
-import { type SigningKeyRules, SigningKeySample } from './signing-key.ts';
+import { type SigningKeyAges, type SigningKeyRules, SigningKeySample } from './signing-key.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -60,6 +59,23 @@ export async function publishSnapshot({ metadata }: Ctx, sample: ClassSample, te
   const expect = found?.revision ?? 'absent';
   const outcome = await putTask(metadata, snapshots, { name: '', state, expect, term });
   if (!outcome.applied) await assertLeads(metadata, snapshots, term);
+}
+
+/** The objects and bytes of a bucket in a storage class. */
+interface BucketClass {
+  readonly bucket: string;
+  readonly storageClass: string;
+  readonly bytes: number;
+  readonly objects: number;
+}
+
+/** How full one limit of a quota is: 1 is full. */
+interface QuotaUse {
+  readonly of: 'bucket' | 'account' | 'user';
+  /** The bucket, the account, or `<account>/<IAM user>`. */
+  readonly name: string;
+  readonly limit: string;
+  readonly ratio: number;
 }
 
 interface SampledBucket {

@@ -9,7 +9,6 @@ import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
 import type { KeyContext } from '../../ports/key-provider.ts';
-import type { SigningKeyAges } from '../../ports/telemetry.ts';
 import { changeBucket, changeRow, openBucket, signingKeyIdentity } from '../common/buckets.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { ask, askToUnwrap, TimedFlights } from '../content/named-keys.ts';
@@ -46,7 +45,7 @@ export async function signingSecret(
 ): Promise<string> {
   const { caches, clock, config, telemetry } = ctx;
   if (isExpired(ctx, key)) {
-    telemetry.keyUnwrapped('expired');
+    telemetry.count('svc_kms_decrypt_total', { outcome: 'expired' });
     throw fail('KeyExpired');
   }
   const name = `${bucket.id} ${key.keyId} ${signingKeyIdentity(key)}`;
@@ -133,6 +132,14 @@ export interface SigningKeyRules {
 
 /** A key that expires within this time is to be rotated. */
 const noticeMs = 14 * 24 * 60 * 60 * 1000;
+
+/** The signing keys of buckets, by what SVC_KEY_MAX_AGE says of them. */
+export interface SigningKeyAges {
+  readonly valid: number;
+  readonly expiring: number;
+  readonly expired: number;
+  readonly oldestSeconds: number;
+}
 
 export class SigningKeySample {
   readonly #rules: SigningKeyRules;

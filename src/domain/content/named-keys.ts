@@ -224,10 +224,11 @@ export const askToUnwrap = (
   ask({ keys }, async (provider) => {
     try {
       const key = await question(provider);
-      telemetry.keyUnwrapped('ok');
+      telemetry.count('svc_kms_decrypt_total', { outcome: 'ok' });
       return key;
     } catch (cause) {
-      if (cause instanceof KeyFailure) telemetry.keyUnwrapped(outcomes[cause.reason]);
+      if (cause instanceof KeyFailure)
+        telemetry.count('svc_kms_decrypt_total', { outcome: outcomes[cause.reason] });
       throw cause;
     }
   });

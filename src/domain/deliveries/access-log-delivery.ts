@@ -28,6 +28,7 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import type { AccessLogTask, HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import type { Random } from '../../ports/random.ts';
+import { noLabels } from '../../ports/telemetry.ts';
 import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
 import { readOwnership } from '../access/object-ownership.ts';
 import { drawId, drawRequestId } from '../common/ids.ts';
@@ -219,7 +220,7 @@ function keep(
   },
 ): void {
   left.add(log);
-  telemetry.accessLogRetained(why);
+  telemetry.count('svc_access_log_kept_total', { why });
   telemetry.log('WARN', 'access log lines are kept, because their target bucket does not take them', {
     bucket: batch.bucket,
     target: batch.target.bucket,
@@ -289,7 +290,8 @@ async function deliverBatch(
   const why = typeof bucket === 'string' ? bucket : await write(ctx, batch, { bucket, lines, term, signal });
   if (why === undefined) {
     await finishBatch(metadata, batch, term);
-    telemetry.accessLogDelivered(batch.lines);
+    telemetry.count('svc_access_log_objects_total', noLabels);
+    telemetry.count('svc_access_log_lines_total', noLabels, batch.lines);
   } else await dropBatch(metadata, batch, term);
   return why;
 }

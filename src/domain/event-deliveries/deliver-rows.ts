@@ -90,7 +90,7 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
     if (delivered > 0) {
       await finishHourlyRows(ctx.metadata, sent.slice(0, delivered));
       pass.delivered(sent.slice(0, delivered));
-      ctx.telemetry.eventsDelivered(target, delivered);
+      ctx.telemetry.count('svc_notify_delivered_total', { target }, delivered);
     }
     left = left.slice(delivered);
     const [failed] = left;
@@ -103,7 +103,7 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
     }
     left = left.slice(1);
     if (failure.kind === 'refused') {
-      ctx.telemetry.eventFailed(target, failure.kind);
+      ctx.telemetry.count('svc_notify_failures_total', { target, why: 'refused' });
       await giveUp(ctx, [failed], { error: failure.error, attempts: 1 });
       pass.finished([failed]);
     } else reportFailed(ctx, failed, { target, pass, failure });
@@ -147,14 +147,14 @@ type Failed = Pick<Group, 'target' | 'pass'> & { readonly failure: SinkFailure }
 
 function reportAway(ctx: Ctx, { target, pass, failure: { error } }: Failed): void {
   pass.unavailable(target, error);
-  ctx.telemetry.eventFailed(target, 'unavailable');
+  ctx.telemetry.count('svc_notify_failures_total', { target, why: 'unavailable' });
   const failures = pass.failuresOf(target);
   ctx.telemetry.log('WARN', 'a target takes no events; they stay queued', { target, error, failures });
 }
 
 function reportFailed(ctx: Ctx, row: HourlyRow, { target, pass, failure: { error } }: Failed): void {
   pass.refused(row, error);
-  ctx.telemetry.eventFailed(target, 'failed');
+  ctx.telemetry.count('svc_notify_failures_total', { target, why: 'failed' });
   const { bucket, key } = readSubject(notifyTaskOf(row).message);
   ctx.telemetry.log('WARN', 'a target does not take an event; it and later ones of its object are retried', {
     target,
@@ -176,7 +176,7 @@ async function giveUp(
     const tried = { ...row, attempts: row.attempts + attempts };
     await metadata.apply([deadLetter(tried, { error, now, expiresAt })]);
     await finishHourlyRows(metadata, [row]);
-    telemetry.eventDeadLettered(notifyTaskOf(row).sink);
+    telemetry.count('svc_notify_dead_letters_total', { target: notifyTaskOf(row).sink });
   }
 }
 

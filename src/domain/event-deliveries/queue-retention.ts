@@ -25,9 +25,9 @@ import {
   rowsOfHour,
   scanHours,
 } from '../../metadata/background/hourly-queues.ts';
+import type { QueueBacklog } from '../../metadata/records/processes.ts';
 import type { HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
 import { soundPages } from '../../metadata/sound-rows.ts';
-import type { QueueBacklog, TargetBacklog } from '../../ports/telemetry.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
 import { taskOf } from '../configurations/replication-destination.ts';
 import { storeFailed } from '../replication/store-status.ts';
@@ -42,6 +42,14 @@ const openRowsMax = 10_000;
 const namedMax = 10;
 /** The largest count of one slot of a past hour. */
 const closedRowsMax = 10_000_000;
+
+/** The events that wait for a target. */
+interface TargetBacklog {
+  readonly target: string;
+  readonly rows: number;
+  /** The waiting time of the oldest row. */
+  readonly oldestSeconds: number;
+}
 
 interface Counted extends QueueHour {
   readonly rows: number;
@@ -162,7 +170,7 @@ async function trimShared(
     signal,
   });
   if (rows > 0) {
-    telemetry.queueDropped(queue, 'rows', rows);
+    telemetry.count('svc_queue_dropped_total', { queue, why: 'rows' }, rows);
     const fields = { queue, why: 'rows', rows, accounts: trimmed.accounts.slice(0, namedMax) };
     telemetry.log('WARN', 'queued tasks were dropped', fields);
   }
@@ -302,7 +310,7 @@ async function drop(
     }
   } finally {
     if (dropped > 0) {
-      telemetry.queueDropped(queue, why, dropped);
+      telemetry.count('svc_queue_dropped_total', { queue, why }, dropped);
       const until = new Date(((hours.at(-1)?.hour ?? 0) + 1) * hourMs).toISOString();
       telemetry.log('WARN', 'queued tasks were dropped', { queue, why, rows: dropped, until });
     }

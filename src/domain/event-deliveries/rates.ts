@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import type { Telemetry } from '../../ports/telemetry.ts';
+import type { MetricLabels, Telemetry } from '../../ports/telemetry.ts';
 
 interface Rates {
   /** Store time (ms). */
@@ -29,9 +29,11 @@ export class DeliveryRates {
     this.#since = clock.elapsed();
     this.telemetry = {
       ...telemetry,
-      eventsDelivered: (target, events) => {
-        telemetry.eventsDelivered(target, events);
-        this.#delivered.set(target, (this.#delivered.get(target) ?? 0) + events);
+      count: (name, labels, by = 1) => {
+        telemetry.count(name, labels, by);
+        if (name !== 'svc_notify_delivered_total') return;
+        const { target } = labels as MetricLabels<'svc_notify_delivered_total'>;
+        this.#delivered.set(target, (this.#delivered.get(target) ?? 0) + by);
       },
     };
   }

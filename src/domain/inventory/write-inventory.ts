@@ -3,6 +3,7 @@
  * A step that was interrupted is repeated under the same keys. The rows are read while the run goes on, so a version that changes
  * after the instant that the manifest states is listed as it was when it was read.
  */
+
 import { Refusal } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Config } from '../../config.ts';
@@ -11,6 +12,7 @@ import { assertLeads, type Task, type Term } from '../../metadata/background/tas
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
+import { noLabels } from '../../ports/telemetry.ts';
 import { readOwnership } from '../access/object-ownership.ts';
 import { drawRequestId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
@@ -107,7 +109,7 @@ async function giveUp(
   { term, why, cause }: Step & { readonly why: string; readonly cause?: unknown },
 ): Promise<void> {
   const { bucket, inventory, startedAt, rows, files } = task.state;
-  telemetry.inventoryEnded('failed', 0);
+  telemetry.count('svc_inventory_runs_total', { outcome: 'failed' });
   telemetry.log('WARN', 'an inventory cannot be written', {
     bucket,
     id: inventory.Id,
@@ -275,7 +277,8 @@ async function writeManifest(
   const { startedAt, rows, files } = run;
   const result = { startedAt, finishedAt: await metadata.now(), rows, files, manifest };
   await endRun(metadata, task, { result, term });
-  telemetry.inventoryEnded('written', rows);
+  telemetry.count('svc_inventory_runs_total', { outcome: 'written' });
+  telemetry.count('svc_inventory_rows_total', noLabels, rows);
   telemetry.log('INFO', 'an inventory was written', {
     bucket: run.bucket,
     id: run.inventory.Id,

@@ -124,7 +124,7 @@ export class Lanes {
     this.#storeStates();
     await this.#storing;
     // Another process may lead now, and shows the same queue.
-    this.#ctx.telemetry.deliveriesRefused(this.#queue.queue, []);
+    this.#showRefused(new Map());
   }
 
   #run(lane: number, signal: AbortSignal, work: () => Promise<void>): void {
@@ -171,10 +171,7 @@ export class Lanes {
     if (changed.length === 0) return;
     this.#storedAt = clock.elapsed();
     const refused = this.#states.refusedByTarget();
-    telemetry.deliveriesRefused(
-      queue,
-      [...refused].map(([target, { objects }]) => ({ target, objects })),
-    );
+    this.#showRefused(refused);
     const store = async (): Promise<void> => {
       for (const target of changed) {
         const { failures, error } = this.#states.get(target);
@@ -187,6 +184,22 @@ export class Lanes {
       .then(store)
       .catch((cause: unknown) =>
         telemetry.log('DEBUG', 'the state of a target could not be stored', { cause }),
+      );
+  }
+
+  /** The objects that wait, because their target refuses them. */
+  #showRefused(refused: ReadonlyMap<string, { readonly objects: number }>): void {
+    const { telemetry } = this.#ctx;
+    const byTarget = [...refused].map(([target, { objects }]) => ({ target, objects }));
+    if (this.#queue.queue === 'notify')
+      telemetry.replace(
+        'svc_notify_refused_objects',
+        byTarget.map(({ target, objects }) => [{ target }, objects]),
+      );
+    else
+      telemetry.replace(
+        'svc_replication_refused_objects',
+        byTarget.map(({ target, objects }) => [{ destination: target }, objects]),
       );
   }
 

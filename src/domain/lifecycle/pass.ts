@@ -253,7 +253,8 @@ async function actOnPage(
         byRule.set(action.rule, (byRule.get(action.rule) ?? 0) + 1);
     }
   });
-  for (const [name, count] of tally) if (name !== 'read') ctx.telemetry.lifecycleActions(name, count);
+  for (const [action, count] of tally)
+    if (action !== 'read') ctx.telemetry.count('svc_lifecycle_actions_total', { action }, count);
   const done = [...byRule.values()].reduce((sum, count) => sum + count, 0);
   if (done > 0) await audit(ctx, { bucket, requestId, now, count: done });
   const first = rows.findIndex((row) => left.has(row));

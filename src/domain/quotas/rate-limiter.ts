@@ -232,7 +232,7 @@ export class RateLimiter {
     const use = this.#find(scope, limit, now);
     const refusal = use.refusal(now);
     if (refusal !== undefined) {
-      ctx.telemetry.requestLimited(scope.kind);
+      ctx.telemetry.count('svc_limited_requests_total', { scope: scope.kind });
       throw refusal;
     }
     const admitted = admission ?? new Admission();

@@ -156,15 +156,19 @@ async function carryOut(ctx: Ctx, step: Step): Promise<void> {
     );
     if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
     pass.delivered([row]);
-    if (bytes !== undefined)
-      ctx.telemetry.replicated(destinationOf(row).peer, {
-        bytes,
-        lagSeconds: ((await ctx.metadata.now()) - row.due) / 1000,
-      });
+    if (bytes !== undefined) await countArrival(ctx, row, bytes);
   } catch (cause) {
     pass.signal.throwIfAborted();
     await carryFailure(ctx, step, cause);
   }
+}
+
+async function countArrival({ metadata, telemetry }: Ctx, row: HourlyRow, bytes: number): Promise<void> {
+  const { peer } = destinationOf(row);
+  telemetry.count('svc_replication_versions_total', { peer });
+  telemetry.count('svc_replication_bytes_total', { peer }, bytes);
+  const lagSeconds = ((await metadata.now()) - row.due) / 1000;
+  telemetry.observe('svc_replication_lag_seconds', { peer }, lagSeconds);
 }
 
 async function carryFailure(ctx: Ctx, { row, pass, destinations }: Step, cause: unknown): Promise<void> {
@@ -179,7 +183,7 @@ async function carryFailure(ctx: Ctx, { row, pass, destinations }: Step, cause: 
     pass.finished([row]);
     return;
   }
-  ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
+  ctx.telemetry.count('svc_replication_failures_total', { peer: destinationOf(row).peer, why });
   if (faultOf !== undefined) {
     const { bucket, key, version } = taskOf(row);
     pass.refused(row, message, { isOwnFault: faultOf === 'source', isReached: true });

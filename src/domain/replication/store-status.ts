@@ -121,7 +121,7 @@ export async function giveUp(
   await finishHourlyRows(metadata, [row]);
   const { peer } = destinationOf(row);
   const destination = nameDestination(destinationOf(row));
-  telemetry.replicationAbandoned(peer, why);
+  telemetry.count('svc_replication_given_up_total', { peer, why });
   telemetry.log('ERROR', 'a version is not replicated', {
     bucket: task.bucket,
     key: task.key,

@@ -383,12 +383,12 @@ async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promi
   } catch (cause) {
     // A refusal is not kept: the client may try again. Another failure leaves the row, because its outcome is unknown.
     if (cause instanceof Refusal) await removeAnswer(ctx.metadata, stored, revision);
-    ctx.telemetry.idempotencyKey(isFull ? 'full' : 'not-kept');
+    ctx.telemetry.count('svc_idempotency_keys_total', { outcome: isFull ? 'full' : 'not-kept' });
     throw cause;
   }
   const body = typeof reply.body === 'string' ? reply.body : '';
   const isRetained = body.length * 3 <= bodyMax;
-  ctx.telemetry.idempotencyKey(isRetained ? 'kept' : 'not-kept');
+  ctx.telemetry.count('svc_idempotency_keys_total', { outcome: isRetained ? 'kept' : 'not-kept' });
   if (!isRetained) await removeAnswer(ctx.metadata, stored, revision);
   else {
     const answered = { ...row, status: reply.status, body };
@@ -432,17 +432,17 @@ function describe(
 async function replay({ metadata, telemetry }: AnswersContext, asked: IdempotencyRow): Promise<Reply> {
   const found = (await findAnswer(metadata, asked.id))?.row;
   if (found !== undefined && found.request !== asked.request) {
-    telemetry.idempotencyKey('other-request');
+    telemetry.count('svc_idempotency_keys_total', { outcome: 'other-request' });
     throw fail('IdempotencyKeyReused');
   }
   if (found === undefined || found.status === 0) {
-    telemetry.idempotencyKey('unanswered');
+    telemetry.count('svc_idempotency_keys_total', { outcome: 'unanswered' });
     throw fail(
       'OperationAborted',
       'The first request with this Idempotency-Key has no answer yet. GET the state of what it began before another attempt.',
     );
   }
-  telemetry.idempotencyKey('replayed');
+  telemetry.count('svc_idempotency_keys_total', { outcome: 'replayed' });
   const { status, body } = found;
   const replayed = ['Idempotency-Replayed', 'true'] as const;
   if (body === '') return { status, headers: [replayed] };

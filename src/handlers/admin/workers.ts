@@ -14,9 +14,8 @@ import {
 import { countAllLeft } from '../../domain/inventory/runs.ts';
 import { countAllBacklogs } from '../../domain/lifecycle/backlog.ts';
 import { type FollowedTask, listTasks } from '../../domain/storage/tasks.ts';
-import type { HeartbeatProgress, HeartbeatRow } from '../../metadata/records/processes.ts';
+import type { HeartbeatProgress, HeartbeatRow, QueueBacklog } from '../../metadata/records/processes.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
-import type { QueueBacklog } from '../../ports/telemetry.ts';
 import { tasksPageDefault } from '../../protocol/admin/workers.ts';
 import { type AdminHandler, jsonReply, seconds } from './call.ts';
 

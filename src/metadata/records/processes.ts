@@ -1,6 +1,5 @@
 /** The records of leases, heartbeats and gateways, and of messages between nodes. */
 import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
-import type { QueueBacklog } from '../../ports/telemetry.ts';
 
 // The record of a lease.
 
@@ -31,6 +30,14 @@ export interface LastError {
   readonly at: number;
   readonly message: string;
 }
+/** The backlog of a background queue. */
+export interface QueueBacklog {
+  readonly queue: string;
+  readonly rows: number;
+  /** The waiting time of the oldest row. */
+  readonly oldestSeconds: number;
+}
+
 export interface HeartbeatProgress {
   /** What is counted, for example `objects`. */
   readonly of: string;

@@ -17,6 +17,7 @@ import { openClusterStates } from '../../domain/clusters/cluster-states.ts';
 import { TrafficCounter } from '../../domain/usage/traffic-counter.ts';
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
+import type { DiskState } from '../../ports/chunk-store.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
 import type { ConsoleAssets } from '../../ports/console-assets.ts';
 import type { Credential } from '../../ports/credentials.ts';
@@ -124,9 +125,23 @@ async function openDisks({
   const { DiskSpaces } = await import('../../backends/disk-space.ts');
   const disks = new DiskSpaces({ reserveBytes: config.SVC_DISK_RESERVE, clock });
   telemetry.onRead(() => {
-    for (const state of disks.states()) telemetry.diskSpace(state);
+    for (const state of disks.states()) showDisk(telemetry, state);
   });
   return disks;
+}
+
+function showDisk(telemetry: Telemetry, { component, freeBytes, sizeBytes, warning }: DiskState): void {
+  if (sizeBytes !== undefined) telemetry.set('svc_disk_size_bytes', { component }, sizeBytes);
+  telemetry.set('svc_disk_free_bytes', { component }, freeBytes);
+  telemetry.set('svc_disk_refuses_writes', { component }, warning === undefined ? 0 : 1);
+}
+
+function showBodyMemory(
+  telemetry: Telemetry,
+  { usedBytes, limitBytes }: ReturnType<typeof bodyBudget>,
+): void {
+  telemetry.set('svc_body_memory_bytes', { kind: 'used' }, usedBytes);
+  telemetry.set('svc_body_memory_bytes', { kind: 'limit' }, limitBytes);
 }
 
 interface Around {
@@ -231,7 +246,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   });
   const peers = openPeers({ config, hasher, clock });
   const bodyMemory = bodyBudget(config.SVC_MEMORY_MAX / 8);
-  telemetry.onRead(() => telemetry.bodyMemory(bodyMemory));
+  telemetry.onRead(() => showBodyMemory(telemetry, bodyMemory));
   telemetry.onRead(measureClusters({ bytes, clock, telemetry }));
   const context: Context = {
     caches: new Caches(),

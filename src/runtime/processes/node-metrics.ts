@@ -3,7 +3,7 @@
  * others' through the primary. A process that does not answer in time counts with what it told last, and an ended one with its counters.
  */
 import cluster from 'node:cluster';
-import type { ProcessMetrics } from '../../telemetry/prom-client.ts';
+import type { ProcessMetrics } from '../../telemetry/metric-registry.ts';
 
 const gatherTimeoutMs = 3_000;
 /** Shorter, so that the asking process still gets what there is. */
@@ -110,7 +110,7 @@ export function relayMetrics(): void {
 // restart of a process shows no reset. What a process counted after it was asked last is lost with it.
 
 /** Series of buckets change with the busiest ones: kept for ever, they would have no bound. */
-const isRetained = ({ labels }: { readonly labels: object }): boolean => !('bucket' in labels);
+const isRetained = ({ labels }: { readonly labels?: object }): boolean => !('bucket' in (labels ?? {}));
 
 const countersOf = (metrics: ProcessMetrics): ProcessMetrics =>
   metrics
@@ -138,7 +138,7 @@ class EndedCounters {
 
   async #sum(): Promise<void> {
     // Loaded here, because a primary needs it only when a process has ended.
-    const { sumMetrics } = await import('../../telemetry/prom-client.ts');
+    const { sumMetrics } = await import('../../telemetry/metric-registry.ts');
     while (this.#parts.length > 1) {
       const count = this.#parts.length;
       const sum = await sumMetrics(this.#parts.slice(0, count));

@@ -1,4 +1,4 @@
-/** Telemetry of a Node process: logs as JSON lines on standard error, metrics through prom-client. */
+/** Telemetry of a Node process: logs as JSON lines on standard error, metrics of the process and its node. */
 import cluster from 'node:cluster';
 import { readFile } from 'node:fs/promises';
 import { describeServerOfUrl } from '../../base/text/server-address.ts';
@@ -6,12 +6,11 @@ import { resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
-import type { Telemetry } from '../../ports/telemetry.ts';
+import { noLabels, type Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { createLog, foldRepeats } from '../../telemetry/log.ts';
+import { createMetricRegistry, type MetricRegistry } from '../../telemetry/metric-registry.ts';
 import { awsApi, OtlpExporter, readOtlpHeaders, type Systems } from '../../telemetry/otlp.ts';
-import { type PromMetrics, promMetrics } from '../../telemetry/prom-client.ts';
-import { createTelemetry } from '../../telemetry/telemetry.ts';
 import { createTracer } from '../../telemetry/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
 import { processMemory } from './memory-faults.ts';
@@ -27,33 +26,30 @@ export const runtimeName = (): string => {
 
 export function nodeTelemetry(config: Config): Telemetry {
   logToStandardError(config.SVC_LOG_LEVEL);
-  const metrics: PromMetrics = promMetrics({
+  const metrics: MetricRegistry = createMetricRegistry({
     version: packageVersion(),
     runtime: runtimeName(),
+    rankedMax: config.SVC_BUCKETSTATS_TOPN,
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
   sampleProcess(metrics, config);
   for (const { id } of config.SVC_NOTIFY_TARGETS ?? []) metrics.know('target', id);
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
-  return createTelemetry({
-    log: foldRepeats(createLog(), later),
-    metrics,
-    busiestMax: config.SVC_BUCKETSTATS_TOPN,
-  });
+  return { ...metrics, log: foldRepeats(createLog(), later) };
 }
 
 /** What is read from the process whenever metrics are read. */
-function sampleProcess(metrics: PromMetrics, config: Config): void {
-  metrics.set('svc_memory_limit_bytes', [], config.SVC_MEMORY_MAX);
+function sampleProcess(metrics: MetricRegistry, config: Config): void {
+  metrics.set('svc_memory_limit_bytes', noLabels, config.SVC_MEMORY_MAX);
   const lag = measureEventLoopLag();
   const expiries = certificateExpiries(config);
   metrics.onRead(() => {
-    for (const [kind, bytes] of processMemory()) metrics.set('svc_memory_bytes', [kind], bytes);
+    for (const [kind, bytes] of processMemory()) metrics.set('svc_memory_bytes', { kind }, bytes);
     metrics.replace(
       'svc_certificate_not_after_timestamp_seconds',
-      expiries().map(({ setting, notAfter }) => [[setting], notAfter / 1000] as const),
+      expiries().map(({ setting, notAfter }) => [{ setting }, notAfter / 1000]),
     );
-    metrics.set('svc_event_loop_lag_seconds', [], lag.read());
+    metrics.set('svc_event_loop_lag_seconds', noLabels, lag.read());
   });
 }
 

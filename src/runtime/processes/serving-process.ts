@@ -73,11 +73,7 @@ export async function serveInProcess(
       telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
     );
   const clientLoad = new ClientLoad(context.clock);
-  const request: typeof telemetry.request = (observed) => {
-    clientLoad.answered();
-    telemetry.request(observed);
-  };
-  const gateway = createGateway({ ...context, telemetry: { ...telemetry, request } });
+  const gateway = createGateway(context, { onAnswer: () => clientLoad.answered() });
   const serving = await serve({ gateway, config, telemetry }).catch(async (error: unknown) => {
     await close();
     throw asRefusal(error, config);

@@ -63,11 +63,7 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
   const clock = new TestClock();
   const random = systemRandom();
   const outcomes = new Map<string, Omit<Answer, 'reply'>>();
-  const telemetry: Telemetry = {
-    ...silentTelemetry,
-    ...(log === undefined ? {} : { log }),
-    request: ({ requestId = '', operation, code }) => void outcomes.set(requestId, { operation, code }),
-  };
+  const telemetry = log === undefined ? silentTelemetry : { ...silentTelemetry, log };
   const metadata = observeEvents(memoryStore({ clock, random }), (event) => {
     if (event.requestParameters.sourceIPAddress !== seeding) onEvent(event);
   });
@@ -75,7 +71,9 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
   // Events of best effort are rows that nothing stores: `observeEvents` takes them out of their commits.
   const application = { onEvent: () => {}, eventDelivery: 'best-effort' } as const;
   const context: Context = { ...portable, hasher: nodeHasher(), signingClock: clock.signing, application };
-  const { handle } = createStorageGateway(context);
+  const { handle } = createStorageGateway(context, {
+    onAnswer: ({ requestId, operation }, code) => void outcomes.set(requestId, { operation, code }),
+  });
   const answer: MemoryGateway['answer'] = async (incoming) => {
     const reply = await handle(incoming);
     const requestId = reply.headers.find(([name]) => name.endsWith('-request-id'))?.[1] ?? '';

@@ -1,4 +1,5 @@
 /** A leader that was paused while its successor worked writes nothing when it resumes (src/metadata/background/leases.ts). */
+
 import { expect, test } from 'vitest';
 import { rebalanceRows } from '../../../src/metadata/background/clusters.ts';
 import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/background/leases.ts';
@@ -11,6 +12,7 @@ import { supervise } from '../../../src/workers/supervisor.ts';
 import type { Unit } from '../../../src/workers/worker.ts';
 import { extentsOn, openPair, operatorOf } from '../../support/clusters.ts';
 import { openGateway } from '../../support/gateway.ts';
+import { onCount } from '../../support/metric-calls.ts';
 import { pausedProcess } from '../../support/paused-process.ts';
 import { steppingClock } from '../../support/recorded.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
@@ -125,7 +127,10 @@ test('a worker whose write was fenced becomes a standby without a panic', async 
   const clock = virtualClock();
   await using world = await openGateway({ clock });
   const panics: string[] = [];
-  const telemetry = { ...world.context.telemetry, workerPanicked: (name: string) => void panics.push(name) };
+  const telemetry = {
+    ...world.context.telemetry,
+    ...onCount({ svc_worker_panic_total: ({ worker }) => void panics.push(worker) }),
+  };
   const stop = new AbortController();
   const generations: number[] = [];
   const running = supervise(

@@ -8,6 +8,7 @@ import { collectGarbage } from '../../../src/workers/gc.ts';
 import { ShardPanic } from '../../../src/workers/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
+import { onReplace } from '../../support/metric-calls.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -68,10 +69,12 @@ describe('gc', () => {
       return world.bytes.remove(extents);
     };
     let told: ReadonlyMap<string, number> = new Map();
-    const gcBacklog = (extents: ReadonlyMap<string, number>): void => {
-      told = extents;
-    };
-    const telemetry = { ...world.telemetry, gcBacklog };
+    const measured = onReplace({
+      svc_gc_backlog: (series) => {
+        told = new Map(series.map(([{ cluster }, extents]) => [cluster, extents]));
+      },
+    });
+    const telemetry = { ...world.telemetry, ...measured };
     await collectGarbage({ ...world, telemetry, bytes: faulty(world.bytes, { remove }) })(never);
     expect(await storedExtents(world)).toEqual([]);
     expect(Object.fromEntries(told)).toEqual({ default: 0, away: 20 });

@@ -11,6 +11,7 @@ import {
   ownedExtents,
   storedExtents,
 } from '../../support/domain-world.ts';
+import { onReplace } from '../../support/metric-calls.ts';
 
 const never = new AbortController().signal;
 const openWorld = async () => Object.assign(await domainWorld(), { credentials: staticCredentials([]) });
@@ -57,12 +58,10 @@ test('however many processes there are, one samples the buckets, at its start an
   const world = await openWorld();
   const told: string[] = [];
   const running = ['one', 'two', 'three'].map((name) => {
-    const bucketClasses = (classes: readonly unknown[]): void => void told.push(`${name} ${classes.length}`);
-    return startWorkers(
-      { ...world, telemetry: { ...silentTelemetry, bucketClasses } },
-      ['bucket-stats'],
-      never,
-    );
+    const sampled = onReplace({
+      svc_storage_class_bytes: (classes) => void told.push(`${name} ${classes.length}`),
+    });
+    return startWorkers({ ...world, telemetry: { ...silentTelemetry, ...sampled } }, ['bucket-stats'], never);
   });
   await world.process().put('key', 'content');
   await world.clock.advance(1_000);

@@ -7,6 +7,7 @@ import { leaseTtlMs } from '../../../src/workers/leadership.ts';
 import { supervise } from '../../../src/workers/supervisor.ts';
 import { ShardPanic, ShardRests, ShardRound, type Unit, type Worker } from '../../../src/workers/worker.ts';
 import { faulty } from '../../support/faulty.ts';
+import { onCount, onSet } from '../../support/metric-calls.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 const minute = 60_000;
@@ -19,8 +20,10 @@ function world() {
   const leads: string[] = [];
   const telemetry = {
     ...silentTelemetry,
-    workerPanicked: (worker: string, shard: string) => void panics.push(`${worker}/${shard}`),
-    workerLeads: (worker: string, on: boolean) => void leads.push(`${worker} ${on ? 'on' : 'off'}`),
+    ...onCount({ svc_worker_panic_total: ({ worker, shard }) => void panics.push(`${worker}/${shard}`) }),
+    ...onSet({
+      svc_worker_leader: ({ worker }, on) => void leads.push(`${worker} ${on === 1 ? 'on' : 'off'}`),
+    }),
   };
   return { clock, random, metadata, telemetry, panics, leads };
 }

@@ -1,5 +1,5 @@
-/** Measurements of deliveries to other systems: notification targets and replication peers. */
-import type { Measurements } from './measurement.ts';
+/** Metrics of deliveries to other systems: notification targets and replication peers. */
+import type { MetricRows } from './metric-row.ts';
 
 const lagSeconds = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400];
 
@@ -108,4 +108,4 @@ export const deliveries = {
     act: 'Repair the target, then `POST /admin/v1/notify/redrive`.',
     from0: { target: 'known' },
   },
-} as const satisfies Measurements;
+} as const satisfies MetricRows;

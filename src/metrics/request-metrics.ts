@@ -1,5 +1,5 @@
-/** Measurements of requests: how many, how fast, by whom. */
-import type { Measurements } from './measurement.ts';
+/** Metrics of requests: how many, how fast, by whom. */
+import type { MetricRows } from './metric-row.ts';
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
@@ -62,18 +62,21 @@ export const requests = {
     labels: ['bucket', 'account'],
     doc: 'Requests to one of the busiest buckets, with the account that owns it. Each process counts the SVC_BUCKETSTATS_TOPN busiest; a bucket that takes the place of another one begins with its count, so compare rates.',
     act: 'Names the tenant that makes the load. Set a quota, or move the bucket to another cluster by its placement.',
+    rankedBy: 'svc_bucket_requests_total',
   },
   svc_bucket_received_bytes_total: {
     kind: 'counter',
     labels: ['bucket', 'account'],
     doc: 'Bytes that were sent to one of these buckets.',
     act: 'Names the tenant that fills the disks: see `PUT /admin/v1/buckets/{name}/quota`.',
+    rankedBy: 'svc_bucket_requests_total',
   },
   svc_bucket_sent_bytes_total: {
     kind: 'counter',
     labels: ['bucket', 'account'],
     doc: 'Bytes that were read from one of these buckets.',
     act: 'Names the tenant that uses the network.',
+    rankedBy: 'svc_bucket_requests_total',
   },
   svc_trace_spans_total: {
     kind: 'counter',
@@ -139,4 +142,4 @@ export const requests = {
     act: 'Rotate the key before its age reaches SVC_KEY_MAX_AGE.',
     across: 'max',
   },
-} as const satisfies Measurements;
+} as const satisfies MetricRows;

@@ -1,5 +1,5 @@
-/** Measurements of background workers and their queues. */
-import type { Measurements } from './measurement.ts';
+/** Metrics of background workers and their queues. */
+import type { MetricRows } from './metric-row.ts';
 
 export const workers = {
   svc_worker_panic_total: {
@@ -133,4 +133,4 @@ export const workers = {
     doc: 'Rows of the inventories that were written.',
     act: 'Shows how far a long run is.',
   },
-} as const satisfies Measurements;
+} as const satisfies MetricRows;

@@ -1,5 +1,5 @@
-/** Measurements of what is stored (disks, clusters, garbage, damage, buckets), and of the engines that store it. */
-import type { Measurements } from './measurement.ts';
+/** Metrics of what is stored (disks, clusters, garbage, damage, buckets), and of the engines that store it. */
+import type { MetricRows } from './metric-row.ts';
 
 export const storage = {
   svc_disk_free_bytes: {
@@ -105,11 +105,11 @@ export const storage = {
     act: 'Grows while the bytes do not: many versions or small objects; a lifecycle rule for noncurrent versions removes them.',
     across: 'max',
   },
-} as const satisfies Measurements;
+} as const satisfies MetricRows;
 
 const seconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30];
 
-/** Measurements of the process and of the engines behind it. */
+/** Metrics of the process and of the engines behind it. */
 export const engines = {
   svc_backend_duration_seconds: {
     kind: 'histogram',
@@ -191,4 +191,4 @@ export const engines = {
     act: 'Two versions for longer than an upgrade takes: a node was forgotten.',
     across: 'first',
   },
-} as const satisfies Measurements;
+} as const satisfies MetricRows;
