@@ -151,7 +151,7 @@ export class SluiceMetadata extends ObjectBase {
     this.#place ??= wholePlace;
     if (!this.#has({ number, count }))
       throw new Error(
-        `${misplacedMessage}: the metadata of this gateway are in ${this.#place.count} objects and this is number ${this.#place.number}, but the Worker asks for number ${number} of ${count}. SLUICE_SHARDS cannot be changed`,
+        `${misplacedMessage}: the metadata of this gateway are in ${this.#place.count} objects and this is number ${this.#place.number}, but the Worker asks for number ${number} of ${count}. SLUICE_SHARDS cannot be changed; an object splits by itself when it is large`,
       );
     this.#connect({ number, count });
   }
