@@ -125,6 +125,7 @@ const titles: Readonly<Record<keyof typeof metricGroups, readonly [file: string,
   workers: ['workers', 'Workers'],
   deliveries: ['replication', 'Replication and notifications'],
   engines: ['engines', 'Engines and processes'],
+  processes: ['runtime', 'Process and runtime'],
 };
 
 export const dashboards: readonly Dashboard[] = [

@@ -4,14 +4,22 @@
  */
 import { deliveries } from './delivery-metrics.ts';
 import type { MetricRow } from './metric-row.ts';
+import { processes } from './process-metrics.ts';
 import { requests } from './request-metrics.ts';
 import { engines, storage } from './storage-metrics.ts';
 import { workers } from './worker-metrics.ts';
 
 /** Each group is a dashboard in `deploy/observability`. */
-export const metricGroups = { requests, storage, workers, deliveries, engines } as const;
+export const metricGroups = { requests, storage, workers, deliveries, engines, processes } as const;
 
-export const metricTable = { ...requests, ...storage, ...workers, ...deliveries, ...engines };
+export const metricTable = {
+  ...requests,
+  ...storage,
+  ...workers,
+  ...deliveries,
+  ...engines,
+  ...processes,
+};
 
 type Table = typeof metricTable;
 

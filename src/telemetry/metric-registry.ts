@@ -1,7 +1,6 @@
 /**
- * Metrics of one process, and of the processes of its node together: their series, and the text of `/metrics`. It runs on Node, Bun and Deno.
+ * Metrics of one process, and of the processes of its node together: their series, and the text of `/metrics`.
  */
-import { AggregatorRegistry, collectDefaultMetrics, Registry } from 'prom-client';
 import type { Awaitable } from '../base/awaitable.ts';
 import { cacheLookups, cacheSizes } from '../base/bounded-cache.ts';
 import type { MetricRow } from '../metrics/metric-row.ts';
@@ -16,8 +15,6 @@ interface RegistryOptions {
   readonly runtime: string;
   /** Adds what the other processes of this node measured; absent where there is one process. */
   readonly gather?: (own: ProcessMetrics) => Promise<readonly ProcessMetrics[]>;
-  /** CPU, memory, event loop and handles of the process. Default true. */
-  readonly process?: boolean;
   /** How many values of a ranked label have series of their own, as SVC_BUCKETSTATS_TOPN. Default 100. */
   readonly rankedMax?: number;
 }
@@ -28,7 +25,7 @@ export interface MetricRegistry extends Metrics {
 }
 
 export function createMetricRegistry(options: RegistryOptions): MetricRegistry {
-  const { version, runtime, gather, process = true, rankedMax = 100 } = options;
+  const { version, runtime, gather, rankedMax = 100 } = options;
   const numbers = new Map<string, NumberMetric>();
   const histograms = new Map<string, HistogramMetric>();
   const rankings = new Map<string, Ranking>();
@@ -39,8 +36,6 @@ export function createMetricRegistry(options: RegistryOptions): MetricRegistry {
   for (const { row } of numbers.values())
     if (row.rankedBy !== undefined && !rankings.has(row.rankedBy))
       rankings.set(row.rankedBy, new Ranking(row.rankedBy, { numbers, max: rankedMax }));
-  const register = new Registry();
-  if (process) collectProcess(register);
   const number = (name: string): NumberMetric => numbers.get(name) as NumberMetric;
   const histogram = (name: string): HistogramMetric => histograms.get(name) as HistogramMetric;
   const known = new Map<string, Set<string>>();
@@ -53,8 +48,7 @@ export function createMetricRegistry(options: RegistryOptions): MetricRegistry {
   const own = async (): Promise<ProcessMetrics> => {
     // A sample that fails is missing; the others are shown.
     await Promise.allSettled(samples.map(async (sample) => sample()));
-    const measured = Object.keys(metricTable).map((name) => (numbers.get(name) ?? histogram(name)).read());
-    return [...measured, ...((await register.getMetricsAsJSON()) as unknown as ProcessMetrics)];
+    return Object.keys(metricTable).map((name) => (numbers.get(name) ?? histogram(name)).read());
   };
   const registry: MetricRegistry = {
     count(name, labels, by = 1) {
@@ -81,7 +75,7 @@ export function createMetricRegistry(options: RegistryOptions): MetricRegistry {
       const mine = await own();
       // An aggregate of one is what a single process would show, so there is one path.
       const parts = gather === undefined ? [mine] : await gather(mine);
-      const node = gather === undefined ? mine : await sumMetrics(parts);
+      const node = gather === undefined ? mine : sumMetrics(parts);
       return expose(node, format, format === 'openmetrics' ? gatherExemplars(parts) : undefined);
     },
   };
@@ -89,21 +83,28 @@ export function createMetricRegistry(options: RegistryOptions): MetricRegistry {
   return registry;
 }
 
-/** Gauges whose names end like those of counters; `nodejs_active_resources` has the same by kind. */
-const misnamed = ['resources', 'handles', 'requests'].map((of) => `nodejs_active_${of}_total`);
-const hourMs = 60 * 60 * 1000;
+const combine: Readonly<Record<Across, (a: number, b: number) => number>> = {
+  sum: (a, b) => a + b,
+  max: Math.max,
+  min: Math.min,
+  first: (a) => a,
+};
 
-/** The usual `process_*` and `nodejs_*` metrics. Their delay of the event loop wakes the process, and `svc_event_loop_lag_seconds` measures it. */
-function collectProcess(register: Registry): void {
-  collectDefaultMetrics({ register, eventLoopMonitoringPrecision: hourMs });
-  for (const { name } of register.getMetricsAsArray())
-    if (name.startsWith('nodejs_eventloop_lag') || misnamed.includes(name)) register.removeSingleMetric(name);
-}
-
-/** Of several processes, each metric by its own way to be summed up. */
-export async function sumMetrics(parts: readonly ProcessMetrics[]): Promise<ProcessMetrics> {
-  const node = AggregatorRegistry.aggregate([...parts] as never);
-  return (await node.getMetricsAsJSON()) as unknown as ProcessMetrics;
+/** Of several processes, each metric by its own way to be summed up. Exemplars are left out. */
+export function sumMetrics(parts: readonly ProcessMetrics[]): ProcessMetrics {
+  const families = new Map<string, { readonly metric: ExposedMetric; readonly sums: Map<string, Value> }>();
+  for (const metric of parts.flat()) {
+    const family = families.get(metric.name) ?? { metric, sums: new Map<string, Value>() };
+    families.set(metric.name, family);
+    for (const each of metric.values) {
+      const { labels, metricName } = each;
+      const series = seriesOf(each);
+      const sum = family.sums.get(series);
+      const value = sum === undefined ? each.value : combine[metric.aggregator](sum.value, each.value);
+      family.sums.set(series, { labels, value, metricName });
+    }
+  }
+  return Array.from(families.values(), ({ metric, sums }) => ({ ...metric, values: [...sums.values()] }));
 }
 
 function sampleCaches(number: (name: string) => NumberMetric): void {
@@ -355,7 +356,7 @@ class HistogramSeries {
   values(name: string): Value[] {
     const labels = this.#labels;
     let count = 0;
-    const values: Value[] = [...this.#bounds, '+Inf'].map((le, bucket) => {
+    const values: Value[] = [...this.#bounds.map(String), '+Inf'].map((le, bucket) => {
       count += this.#counts[bucket] as number;
       const requestId = this.#requestIds[bucket];
       const traceId = this.#traceIds[bucket];
@@ -390,27 +391,29 @@ interface ExposedExemplar {
 }
 
 interface Value {
-  /** Those of prom-client may be absent, or numbers. */
-  readonly labels?: Readonly<Record<string, string | number>>;
+  readonly labels: Labels;
   readonly value: number;
-  readonly metricName?: string;
+  /** That of the metric, or of a part of a histogram. */
+  readonly metricName: string;
   readonly exemplar?: ExposedExemplar;
 }
+
+type Across = NonNullable<MetricRow['across']>;
 
 interface ExposedMetric {
   readonly name: string;
   readonly help: string;
   readonly type: MetricRow['kind'];
-  readonly aggregator: NonNullable<MetricRow['across']>;
+  readonly aggregator: Across;
   readonly values: readonly Value[];
 }
 
 const escapeHelp = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 const escapeLabel = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');
 
-const labelsText = (labels: Readonly<Record<string, string | number>> = {}): string =>
+const labelsText = (labels: Labels): string =>
   Object.entries(labels)
-    .map(([name, value]) => `${name}="${escapeLabel(String(value))}"`)
+    .map(([name, value]) => `${name}="${escapeLabel(value)}"`)
     .join(',');
 
 function numberText(value: number): string {
@@ -420,8 +423,7 @@ function numberText(value: number): string {
 }
 
 /** Identifies a value among those of all processes. */
-const seriesOf = (name: string, { metricName = name, labels }: Value): string =>
-  `${metricName}{${labelsText(labels)}}`;
+const seriesOf = ({ metricName, labels }: Value): string => `${metricName}${JSON.stringify(labels)}`;
 
 /** @param exemplars by series; for OpenMetrics only */
 function expose(
@@ -436,10 +438,10 @@ function expose(
     const family = isOpen && type === 'counter' ? name.replace(/_total$/, '') : name;
     lines.push(`# HELP ${family} ${escapeHelp(help)}`, `# TYPE ${family} ${type}`);
     for (const value of values) {
-      const { metricName = name, labels } = value;
+      const { metricName, labels } = value;
       const suffixed = isOpen && type === 'counter' ? `${family}_total` : metricName;
       const inner = labelsText(labels);
-      const exemplar = isOpen ? exemplars.get(seriesOf(name, value)) : undefined;
+      const exemplar = isOpen ? exemplars.get(seriesOf(value)) : undefined;
       lines.push(
         `${suffixed}${inner === '' ? '' : `{${inner}}`} ${numberText(value.value)}${exemplarText(exemplar)}`,
       );
@@ -455,7 +457,7 @@ const exemplarText = (exemplar: ExposedExemplar | undefined): string =>
 /** The first exemplar of each series in any process. */
 function gatherExemplars(parts: readonly (readonly ExposedMetric[])[]): ReadonlyMap<string, ExposedExemplar> {
   const found = new Map<string, ExposedExemplar>();
-  for (const { name, values } of parts.flat())
-    for (const value of values) if (value.exemplar) found.set(seriesOf(name, value), value.exemplar);
+  for (const { values } of parts.flat())
+    for (const value of values) if (value.exemplar) found.set(seriesOf(value), value.exemplar);
   return found;
 }

@@ -20,7 +20,7 @@ const never = new AbortController().signal;
 const dayMs = 86_400_000;
 
 const measured = (busiestMax = 100): Telemetry => ({
-  ...createMetricRegistry({ version: '1', runtime: 'test', process: false, rankedMax: busiestMax }),
+  ...createMetricRegistry({ version: '1', runtime: 'test', rankedMax: busiestMax }),
   log: () => {},
 });
 

@@ -110,7 +110,7 @@ describe.each(failures)('a signing key whose provider says %s', (reason, status,
   test(`refuses every form of request with ${status} ${code}, stores nothing, and is audited by the operation`, async () => {
     const clock = virtualClock(Date.now());
     const telemetry = {
-      ...createMetricRegistry({ version: '1', runtime: 'test', process: false }),
+      ...createMetricRegistry({ version: '1', runtime: 'test' }),
       log: () => {},
     };
     await using world = await open({

@@ -21,7 +21,7 @@ import { virtualClock } from '../support/virtual-clock.ts';
 
 function openMetrics() {
   configureLog({ level: 'ERROR', write: () => {} });
-  const metrics = createMetricRegistry({ version: '1', runtime: 'node', process: false });
+  const metrics = createMetricRegistry({ version: '1', runtime: 'node' });
   return { metrics, telemetry: { ...metrics, log: createLog() } };
 }
 

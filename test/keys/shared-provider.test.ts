@@ -10,7 +10,7 @@ import { makeKey, noTransit, openTransitWorld, startTransit } from '../support/t
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const measured = () => ({
-  ...createMetricRegistry({ version: '1', runtime: 'test', process: false }),
+  ...createMetricRegistry({ version: '1', runtime: 'test' }),
   log: () => {},
 });
 

@@ -149,7 +149,7 @@ describe.skipIf(noPrometheus !== undefined)(
         input: text,
         encoding: 'utf8',
       });
-      // Names of the Node runtime's own metrics are prom-client's.
+      // Names of the Node runtime's own metrics are those that dashboards expect.
       const problems = `${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('svc_'));
       expect([problems, status === 1]).toEqual([[], false]);
       for (const secret of gateway.secrets) expect(text).not.toContain(secret);

@@ -24,7 +24,7 @@ export function recordEverything(level: LogLevel = 'DEBUG') {
       recent.add(line, Date.now());
     },
   });
-  const metrics = createMetricRegistry({ version: '1', runtime: 'node', process: false });
+  const metrics = createMetricRegistry({ version: '1', runtime: 'node' });
   const { exported, tracer } = exportingTracer();
   const diagnostics = { version: '1', name: 'host:1', process: () => ({}), lines: recent };
   return {

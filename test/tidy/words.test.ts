@@ -37,7 +37,6 @@ const banned: readonly Banned[] = [
     word: /from 'fast-xml-parser'/,
     instead: 'protocol/formats/xml-parse.ts, which reads linearly and bounds texts',
   },
-  { word: /from 'prom-client'/, instead: 'telemetry/', except: /^src\/telemetry\// },
   {
     word: /transactionSync\(/,
     instead: 'transaction(): the synchronous one hangs at close behind an asynchronous write',

@@ -14,7 +14,7 @@ import { certificateExpiries } from '../../src/runtime/processes/node-diagnostic
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { measureClusters } from '../../src/telemetry/timed-backends.ts';
 
-const quiet = { version: '1', runtime: 'test', process: false } as const;
+const quiet = { version: '1', runtime: 'test' } as const;
 
 test('the metrics that the specification names have its types and labels', () => {
   const wanted: Record<string, readonly [string, readonly string[]]> = {

@@ -318,7 +318,7 @@ describe('the connection', () => {
 
   /** Exports the trace of one request, and ends like a process. */
   async function exportOne(settings: Partial<Record<SettingName, string>>) {
-    const metrics = createMetricRegistry({ version: '1', runtime: 'node', process: false });
+    const metrics = createMetricRegistry({ version: '1', runtime: 'node' });
     const telemetry = { ...metrics, log: createLog() };
     const config = configWith({ SVC_OTLP_ENDPOINT: url, SVC_TRACE_SAMPLE: '1', ...settings });
     const { tracer, close } = await nodeTracing(config, telemetry);

@@ -88,7 +88,7 @@ describe('a log', () => {
 });
 
 describe('metrics', () => {
-  const quiet = { version: '1', runtime: 'test', process: false } as const;
+  const quiet = { version: '1', runtime: 'test' } as const;
   /** As the gateway counts an answer: one object has the labels of several metrics. */
   const answered = (metrics: Metrics, code: string): void => {
     const labels = { operation: 'GetObject', code, ignored: 'x' };

@@ -110,7 +110,7 @@ export function relayMetrics(): void {
 // restart of a process shows no reset. What a process counted after it was asked last is lost with it.
 
 /** Series of buckets change with the busiest ones: kept for ever, they would have no bound. */
-const isRetained = ({ labels }: { readonly labels?: object }): boolean => !('bucket' in (labels ?? {}));
+const isRetained = ({ labels }: { readonly labels: object }): boolean => !('bucket' in labels);
 
 const countersOf = (metrics: ProcessMetrics): ProcessMetrics =>
   metrics
@@ -141,7 +141,7 @@ class EndedCounters {
     const { sumMetrics } = await import('../../telemetry/metric-registry.ts');
     while (this.#parts.length > 1) {
       const count = this.#parts.length;
-      const sum = await sumMetrics(this.#parts.slice(0, count));
+      const sum = sumMetrics(this.#parts.slice(0, count));
       this.#parts.splice(0, count, sum);
     }
   }

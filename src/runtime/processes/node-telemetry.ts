@@ -6,17 +6,17 @@ import { resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
-import { noLabels, type Telemetry } from '../../ports/telemetry.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { createLog, foldRepeats } from '../../telemetry/log.ts';
 import { createMetricRegistry, type MetricRegistry } from '../../telemetry/metric-registry.ts';
 import { awsApi, OtlpExporter, readOtlpHeaders, type Systems } from '../../telemetry/otlp.ts';
 import { createTracer } from '../../telemetry/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
-import { processMemory } from './memory-faults.ts';
-import { certificateExpiries, measureEventLoopLag, processName } from './node-diagnostics.ts';
+import { processName } from './node-diagnostics.ts';
 import { logToStandardError } from './node-log-level.ts';
 import { gatherFromPeers } from './node-metrics.ts';
+import { measureProcess } from './process-metrics.ts';
 
 /** Such as `node 24.1.0`. */
 export const runtimeName = (): string => {
@@ -32,25 +32,10 @@ export function nodeTelemetry(config: Config): Telemetry {
     rankedMax: config.SVC_BUCKETSTATS_TOPN,
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
-  sampleProcess(metrics, config);
+  measureProcess(metrics, config);
   for (const { id } of config.SVC_NOTIFY_TARGETS ?? []) metrics.know('target', id);
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
   return { ...metrics, log: foldRepeats(createLog(), later) };
-}
-
-/** What is read from the process whenever metrics are read. */
-function sampleProcess(metrics: MetricRegistry, config: Config): void {
-  metrics.set('svc_memory_limit_bytes', noLabels, config.SVC_MEMORY_MAX);
-  const lag = measureEventLoopLag();
-  const expiries = certificateExpiries(config);
-  metrics.onRead(() => {
-    for (const [kind, bytes] of processMemory()) metrics.set('svc_memory_bytes', { kind }, bytes);
-    metrics.replace(
-      'svc_certificate_not_after_timestamp_seconds',
-      expiries().map(({ setting, notAfter }) => [{ setting }, notAfter / 1000]),
-    );
-    metrics.set('svc_event_loop_lag_seconds', noLabels, lag.read());
-  });
 }
 
 // Traces of a Node process: which are kept, and where they are sent.
