@@ -13,7 +13,7 @@ import { lifecycleTasks } from '../src/domain/lifecycle/progress.ts';
 import { findTask, putTask } from '../src/metadata/background/tasks.ts';
 import { findBucket, replaceBucket } from '../src/metadata/buckets/buckets.ts';
 import { usageChanges } from '../src/metadata/buckets/usage.ts';
-import { agesOf, putAge } from '../src/metadata/objects/ages.ts';
+import { listAges, putAge } from '../src/metadata/objects/ages.ts';
 import { objectsAt } from '../src/metadata/objects/objects.ts';
 import { type BucketRow, headSlot, liveSpace, type ObjectRow } from '../src/metadata/tables.ts';
 import { carryOutLifecycles } from '../src/workers/lifecycle.ts';
@@ -87,7 +87,7 @@ async function seed({ context, client }: GatewayWorld): Promise<void> {
     );
     const then = [
       ...usageChanges(bucket, `${commit}`, [{ storageClass: 'STANDARD', bytes: 0, objects: some.length }]),
-      ...some.flatMap((row) => agesOf(bucket, row).map(putAge)),
+      ...some.flatMap((row) => listAges(bucket, row).map(putAge)),
     ];
     const changes = some.map((put) => ({ put, expect: 'absent' }) as const);
     const outcome = await metadata.commit({ ...objectsAt(bucket), ways: 1 }, changes, { then });

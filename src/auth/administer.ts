@@ -59,11 +59,11 @@ export async function adminRefusal(
 ): Promise<Refusal | undefined> {
   const unknown = isOwn === true ? undefined : await ungrantable(ctx, caller, { action, path, isOwn });
   if (unknown !== undefined || caller.identity?.operator === true) return unknown;
-  const own = await refusalOf(ctx, caller, { action, path });
+  const own = await findRefusal(ctx, caller, { action, path });
   if (own?.isDenied === true) return own.refusal;
   const found: (AdminResource & { readonly answer: Answer | undefined })[] = [];
   for (const each of named) {
-    const answer = await refusalOf(ctx, caller, { action, path: each.path });
+    const answer = await findRefusal(ctx, caller, { action, path: each.path });
     if (answer?.isDenied === true) return answer.refusal;
     found.push({ ...each, answer });
   }
@@ -77,13 +77,13 @@ export async function adminRefusal(
 }
 
 /** The refusal of an explicit Deny of the resource; undefined for operators by their key, whom no policy binds. */
-export async function denialOf(
+export async function findDenial(
   ctx: AdminContext,
   caller: Caller,
   question: Pick<AdminQuestion, 'action' | 'path'>,
 ): Promise<Refusal | undefined> {
   if (caller.identity?.operator === true) return undefined;
-  const refusal = await refusalOf(ctx, caller, question);
+  const refusal = await findRefusal(ctx, caller, question);
   return refusal?.isDenied === true ? refusal.refusal : undefined;
 }
 
@@ -107,7 +107,7 @@ interface Answer {
 }
 
 /** What the policies of the caller say about one resource; undefined where they allow it. */
-async function refusalOf(
+async function findRefusal(
   ctx: AdminContext,
   caller: Caller,
   { action, path }: Pick<AdminQuestion, 'action' | 'path'>,

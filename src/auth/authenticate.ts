@@ -24,7 +24,7 @@ import { anonymousPayload, signedPayload } from './payload.ts';
 import { presignedClaim } from './presigned.ts';
 import { findKnownKey, identityOf } from './session/credentials.ts';
 import { isSigV2, verifySigV2 } from './sigv2.ts';
-import { proveCaller, secretsOf, sessionToken, verifySignature } from './verify-signature.ts';
+import { listSecrets, proveCaller, sessionToken, verifySignature } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 
@@ -59,7 +59,7 @@ export async function authenticate(
   const { claim, incoming: rest } = hasBodyHash(open)
     ? { claim: open, incoming }
     : await withBodyHash(ctx, incoming, open);
-  const secrets = await secretsOf(signer, options);
+  const secrets = await listSecrets(signer, options);
   const { key, secret } = verifySignature(ctx, { wire, path: parsed.path, claim, secrets });
   const { identity, renew } = proveCaller(ctx, signer, { secret, use: claim });
   const payload = signedPayload({

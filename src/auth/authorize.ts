@@ -112,17 +112,17 @@ async function reasonFor(
   const { bucket, target, action } = question;
   if (identity === undefined || (bucket !== undefined && bucket.owner !== identity.owner)) return undefined;
   if (accessPoint !== undefined && accessPoint.account !== identity.owner) return undefined;
-  const textOf = (asked: Question, found: Verdict): string => {
-    const resource = `"${asked.resource ?? arnOf({ ...asked, accessPoint })}"`;
+  const formatDenial = (asked: Question, found: Verdict): string => {
+    const resource = `"${asked.resource ?? resourceArn({ ...asked, accessPoint })}"`;
     return denialText({ principal: principalOf(identity), action: asked.action, resource, verdict: found });
   };
-  if (target === undefined) return textOf(question, verdict);
+  if (target === undefined) return formatDenial(question, verdict);
   // A caller that may not list gets the same text as if the object were absent.
-  const listing = listingOf(question);
+  const listing = asListing(question);
   const mayList = await verdictOn(ctx, caller, listing);
-  if (mayList.allowed) return textOf(question, verdict);
+  if (mayList.allowed) return formatDenial(question, verdict);
   const unseen = await verdictOn(ctx, caller, { ...question, action, target: undefined });
-  return unseen.allowed ? textOf(listing, mayList) : textOf(question, unseen);
+  return unseen.allowed ? formatDenial(listing, mayList) : formatDenial(question, unseen);
 }
 
 export async function isAllowed(
@@ -135,7 +135,7 @@ export async function isAllowed(
 }
 
 /** The question whether the caller may list the key of another question, so that conditions on `s3:prefix` are about that key. */
-const listingOf = (question: Omit<Question, 'action'>): Question => ({
+const asListing = (question: Omit<Question, 'action'>): Question => ({
   ...question,
   action: 's3:ListBucket',
   key: '',
@@ -156,7 +156,7 @@ export async function mayKnowAbsence(
   if (isRootAtHome(caller, question)) return false;
   const { allowed, reason } = await verdictOn(ctx, caller, question);
   if (allowed || (reason !== 'nothing-allows' && reason !== 'other-account')) return false;
-  return isAllowed(ctx, caller, listingOf(question));
+  return isAllowed(ctx, caller, asListing(question));
 }
 
 export async function verdictOn(
@@ -191,7 +191,7 @@ export async function assertMayKnow(
   caller: Caller,
   about: Omit<Question, 'action'>,
 ): Promise<void> {
-  await authorize(ctx, caller, listingOf(about));
+  await authorize(ctx, caller, asListing(about));
 }
 
 /** The verdict with its reason; fills `trace`, if given, with the result of every statement. */
@@ -242,7 +242,9 @@ const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, polic
   (target === undefined || target.owner === identity.owner);
 
 /** The resource as the caller named it: through the access point, if the request came through one. */
-export const arnOf = (asked: Parameters<typeof formatResource>[0] & Pick<Question, 'accessPoint'>): string =>
+export const resourceArn = (
+  asked: Parameters<typeof formatResource>[0] & Pick<Question, 'accessPoint'>,
+): string =>
   asked.accessPoint === undefined ? formatResource(asked) : accessPointResource(asked.accessPoint, asked.key);
 
 const formatResource = ({
@@ -439,21 +441,21 @@ export async function assertMayAssume(
   };
   const principal = principalOf(caller.identity);
   const circumstances = { now: ctx.clock.now(), region: ctx.config.SVC_REGION, account };
-  const askedOf = (action: string, facts: Assumption['named']) => ({
+  const assumptionQuestion = (action: string, facts: Assumption['named']) => ({
     principal,
     action,
     resource: arn,
     context: collectFacts(caller, { named: facts }, circumstances),
   });
   const verdictOn = (action: string): Denial['verdict'] | undefined => {
-    const request = askedOf(action, new Map([...(role?.tags ?? []), ...named]));
+    const request = assumptionQuestion(action, new Map([...(role?.tags ?? []), ...named]));
     const toOwner = { ...request, resourceAccount: account };
     if (trust !== undefined && evaluate(toOwner, [trust]).effect === 'Allow') {
       const verdict = decideTrust({ request, ...brought, trust, account });
       return verdict.allowed ? undefined : verdict;
     }
     // Without the tags of the role, which the caller may not know.
-    const own = decide({ request: askedOf(action, named), ...brought });
+    const own = decide({ request: assumptionQuestion(action, named), ...brought });
     return own.allowed ? { reason: 'not-trusted' } : own;
   };
   for (const action of ['sts:AssumeRole', ...(hasTags ? ['sts:TagSession'] : [])]) {

@@ -16,7 +16,7 @@ import type { AuthenticationContext, AuthenticationOptions } from './context.ts'
 import type { Identity, Renew, Signed } from './identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from './session/credentials.ts';
 import { assertSigV2, decodeSignature, refuseBucketSecrets } from './sigv2.ts';
-import { mismatch, proveCaller, secretsOf } from './verify-signature.ts';
+import { listSecrets, mismatch, proveCaller } from './verify-signature.ts';
 
 type Fields = ReadonlyMap<string, string>;
 
@@ -225,7 +225,7 @@ async function verifyVersion4(
   const { accessKey } = claim;
   const known = await findCredential(ctx, fields, { accessKey, dialect });
   ofCredential(() => checkRegion(ctx.settings, claim, code));
-  const secret = (await secretsOf(known, { findSecrets })).find((each) =>
+  const secret = (await listSecrets(known, { findSecrets })).find((each) =>
     equalsHex(ctx.hasher.hmacSha256(deriveSigningKey(ctx.hasher, each.secret, claim), policy), signature),
   );
   if (secret === undefined) throw mismatch({ accessKey, signature, stringToSign: policy });

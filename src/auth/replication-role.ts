@@ -9,7 +9,7 @@ import type { AskRole, RoleAnswer, RoleAsk } from '../domain/replication/authori
 import { iamRevision, type RoleRecord } from '../metadata/iam.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { parseArn, roleArn } from '../protocol/arns.ts';
-import { type AuthorizationContext, arnOf, bucketSide, evaluatePolicies } from './authorize.ts';
+import { type AuthorizationContext, bucketSide, evaluatePolicies, resourceArn } from './authorize.ts';
 import type { Identity } from './identity.ts';
 import { decide, decideTrust } from './policy/decision.ts';
 import { parsePolicy } from './policy/document.ts';
@@ -204,7 +204,7 @@ export async function mayServiceWrite(
   const request = {
     principal: principalFor(service),
     action,
-    resource: arnOf({ action, bucketName: bucket.name, key }),
+    resource: resourceArn({ action, bucketName: bucket.name, key }),
     context: { lookup: (name: string) => facts.get(name) },
   };
   const side = await bucketSide(ctx, bucket, {});

@@ -13,7 +13,7 @@ import { isHoisted, subResources } from '../protocol/operations/operations.ts';
 import { byteString, type Query, systemHeaders, type Wire } from '../protocol/wire.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { findKnownKey, type KnownKey } from './session/credentials.ts';
-import { encodePath, mismatch, secretsOf } from './verify-signature.ts';
+import { encodePath, listSecrets, mismatch } from './verify-signature.ts';
 
 export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
 
@@ -83,7 +83,7 @@ export async function refuseBucketSecrets(
   known: KnownKey,
   options: Pick<AuthenticationOptions, 'findSecrets'>,
 ): Promise<void> {
-  const secrets = await secretsOf(known, options);
+  const secrets = await listSecrets(known, options);
   if (secrets.some(({ secret }) => secret !== known.credential.secretKey))
     throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
 }

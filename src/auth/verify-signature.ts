@@ -23,7 +23,7 @@ import { identityOf, type KnownKey } from './session/credentials.ts';
 const ownSecret: FindSecrets = async ({ secretKey }) => [{ secret: secretKey }];
 
 /** The secrets one of which must have made the signature of a known key. */
-export const secretsOf = (
+export const listSecrets = (
   { credential }: KnownKey,
   { findSecrets = ownSecret }: Pick<AuthenticationOptions, 'findSecrets'>,
 ): Promise<readonly SigningSecret[]> => findSecrets(credential);

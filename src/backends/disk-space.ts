@@ -382,7 +382,7 @@ export class DiskSpaces implements StorageSpace {
       return undefined;
     }
     const neighbours = (): readonly DiskSpace[] =>
-      this.#disks.filter((each) => each !== space && diskOf(each.directory) === diskOf(directory));
+      this.#disks.filter((each) => each !== space && findDisk(each.directory) === findDisk(directory));
     const space = new DiskSpace({ ...this.#shared, component, directory, neighbours });
     this.#disks.push(space);
     return space;
@@ -416,7 +416,8 @@ export class DiskSpaces implements StorageSpace {
 }
 
 /** The device; undefined where the directory does not exist yet. */
-const diskOf = (directory: string): number | undefined => statSync(directory, { throwIfNoEntry: false })?.dev;
+const findDisk = (directory: string): number | undefined =>
+  statSync(directory, { throwIfNoEntry: false })?.dev;
 
 /** Undefined where the space cannot be measured, for example because the directory does not exist. */
 function measureDisk({ component, directory }: MeasuredDisk): DiskState | undefined {

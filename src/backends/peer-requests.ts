@@ -74,11 +74,11 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
   const agents = new Agents(options);
   const { hasher, clock, timeoutMs } = options;
   // A signer derives its key once a day.
-  const signerOf = memoizeEach(({ accessKey, secretKey, region }: PeerAccess) =>
+  const openSigner = memoizeEach(({ accessKey, secretKey, region }: PeerAccess) =>
     signer({ hasher, clock, accessKey, secretKey, region }),
   );
   const signedRequest = (access: PeerAccess, request: PeerSending) =>
-    toSigned(hasher, request, { endpoint: access.endpoint, sign: signerOf(access) });
+    toSigned(hasher, request, { endpoint: access.endpoint, sign: openSigner(access) });
   return {
     async ask(access, request) {
       const signed = signedRequest(access, request);
@@ -138,7 +138,7 @@ function toSigned(
     path: `/${encode(bucket)}${place}`,
     query,
     headers: { ...prefixed(input), host, ...(isStreamed ? { 'content-length': String(body.length) } : {}) },
-    payloadHash: isStreamed ? unsigned : hashOf(hasher, body),
+    payloadHash: isStreamed ? unsigned : hashBody(hasher, body),
   });
   const sent = cause === undefined ? headers : { ...headers, traceparent: cause.traceparent };
   return { origin, method, path: target, headers: sent, body: isStreamed ? null : (body ?? null) };
@@ -157,7 +157,7 @@ const unprefixed = (headers: PeerReply['headers']): PeerReply['headers'] =>
     ]),
   );
 
-function hashOf(hasher: Hasher, body: Uint8Array | undefined): string {
+function hashBody(hasher: Hasher, body: Uint8Array | undefined): string {
   const hash = hasher.create('sha256');
   hash.update(body ?? new Uint8Array(0));
   return toHex(hash.digest());

@@ -216,11 +216,11 @@ export interface RequestCounts {
 /** Counts of minutes, as the processes of a node exchange them: the minute since 1970, and its counters in their order. */
 export type MinuteCounts = readonly (readonly [minute: number, counters: readonly number[]])[];
 
-const bandOf = (ms: number): number =>
+const toBand = (ms: number): number =>
   Math.min(bands - 1, Math.max(0, Math.ceil(perDouble * Math.log2(ms / firstMs))));
 
 /** The longest duration of a band, in milliseconds. */
-const limitOf = (band: number): number => firstMs * 2 ** (band / perDouble);
+const bandLimit = (band: number): number => firstMs * 2 ** (band / perDouble);
 
 /** The duration that the given share of the requests stayed below; undefined without requests. */
 export function percentileMs(durations: readonly number[], share: number): number | undefined {
@@ -231,7 +231,7 @@ export function percentileMs(durations: readonly number[], share: number): numbe
     seen += count;
     return seen >= total * share;
   });
-  return limitOf(band);
+  return bandLimit(band);
 }
 
 /** Sums counters of any minutes. */
@@ -259,7 +259,7 @@ export class RequestHistory {
     this.#raise(at);
     if (status >= 500) this.#raise(at + 2);
     else if (status >= 400) this.#raise(at + 1);
-    this.#raise(at + 3 + bandOf(durationMs));
+    this.#raise(at + 3 + toBand(durationMs));
   }
 
   #raise(index: number): void {

@@ -26,4 +26,4 @@ export function mixBits(hash: number): number {
 }
 
 /** A shard in [0, ways), for one text always the same. */
-export const shardOf = (text: string, ways: number): number => fnv32a(text) % ways;
+export const hashToShard = (text: string, ways: number): number => fnv32a(text) % ways;

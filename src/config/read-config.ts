@@ -180,17 +180,17 @@ export function readSettings<Config>(
 // Reads all settings from the texts of an environment and of flags.
 
 /** The texts from which each configuration was read. */
-const textsOf = new WeakMap<Config, readonly Found[]>();
+const textsByConfig = new WeakMap<Config, readonly Found[]>();
 
 /** Reads every setting and records where each value came from; flags win over the environment. */
 export function readConfig(env: Environment, flags: Environment = {}): Reading<Config> {
   const reading = readSettings<Config>(settings, { env, flags, checks });
-  if (reading.config !== undefined) textsOf.set(reading.config, reading.found);
+  if (reading.config !== undefined) textsByConfig.set(reading.config, reading.found);
   return reading;
 }
 
 /** The settings of a configuration as they were given; empty for one that was not read from texts. */
-export const textsOfConfig = (config: Config): readonly Found[] => textsOf.get(config) ?? [];
+export const textsOfConfig = (config: Config): readonly Found[] => textsByConfig.get(config) ?? [];
 
 interface DescribedSetting {
   readonly name: string;

@@ -77,11 +77,11 @@ function isConsoleOrigin(
   if (origin === undefined) return false;
   if (stated.includes(origin)) return true;
   const host = wire.headers.get('host')?.replace(/:\d+$/, '').toLowerCase();
-  return admin !== undefined && host !== undefined && origin === originOf(wire.secure, host, admin.port);
+  return admin !== undefined && host !== undefined && origin === formatOrigin(wire.secure, host, admin.port);
 }
 
 /** As browsers write it: the default port is left out. */
-function originOf(secure: boolean, host: string, port: number): string {
+function formatOrigin(secure: boolean, host: string, port: number): string {
   const isDefault = port === (secure ? 443 : 80);
   return `${secure ? 'https' : 'http'}://${host}${isDefault ? '' : `:${port}`}`;
 }

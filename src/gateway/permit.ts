@@ -30,7 +30,7 @@ import {
   type RequestContext,
   type Selected,
 } from '../request/request.ts';
-import { countedBody, receivedBytesOf } from './traffic.ts';
+import { countedBody, countReceived } from './traffic.ts';
 
 type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
 
@@ -199,7 +199,7 @@ export const limitCaller = (ctx: Context, request: Identified): Promise<void> | 
   const { identity, wire } = request;
   return limit(ctx, request, () =>
     identity === undefined
-      ? { kind: 'anonymous', id: sourceOf(wire.remote) }
+      ? { kind: 'anonymous', id: networkSource(wire.remote) }
       : { kind: 'account', id: identity.owner },
   );
 };
@@ -221,7 +221,7 @@ function limit(ctx: Context, request: RequestContext, scope: () => Scope): Promi
 }
 
 /** An IPv6 client has a network of its own: its first 64 bits. */
-function sourceOf(remote: string): string {
+function networkSource(remote: string): string {
   if (!remote.includes(':') || remote.toLowerCase().startsWith('::ffff:')) return remote;
   const [head = '', tail] = remote.split('::');
   const groups = head === '' ? [] : head.split(':');
@@ -242,7 +242,7 @@ export function endLimits(ctx: Context, request: RequestContext, reply: Reply): 
   const { admission, signal, incoming, row } = request;
   if (admission === undefined) return reply;
   const { body } = reply;
-  if (row?.streams !== true) admission.count(receivedBytesOf(incoming));
+  if (row?.streams !== true) admission.count(countReceived(incoming));
   if (typeof body !== 'object' || !(Symbol.asyncIterator in body) || incoming.wire.method === 'HEAD') {
     if (body instanceof Uint8Array || typeof body === 'string') admission.count(body.length);
     admission.end();

@@ -28,7 +28,7 @@ import type { Reply } from '../protocol/reply.ts';
 import type { Failure } from '../request/failure.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request/request.ts';
 import { askedAt, bucketNameAt, whereLocated } from './locate.ts';
-import { countedBody, PacedBody, receivedBytesOf } from './traffic.ts';
+import { countedBody, countReceived, PacedBody } from './traffic.ts';
 
 // What telemetry gets of an answered request: its metrics, and at most one line of the log. Refused and failed requests have a line at
 // INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
@@ -50,7 +50,7 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
   const { operation, incoming, startedAt, query } = request;
   const code = failure?.refusal.code;
   const durationMs = at - startedAt;
-  const outcome = { at: ctx.clock.now(), status, code, durationMs, receivedBytes: receivedBytesOf(incoming) };
+  const outcome = { at: ctx.clock.now(), status, code, durationMs, receivedBytes: countReceived(incoming) };
   countAnswer(ctx, request, outcome);
   // The polls of a console are not what its charts are about.
   if (!/^a(?:dmin|rea):/.test(operation)) {
@@ -63,7 +63,7 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
       failure.level,
       failure.message,
       { ...describe(request), ...failure.fields, status, code, duration_ms: round(durationMs) },
-      repeatsOf(request, failure),
+      repetitionKey(request, failure),
     );
   if (slowMs > 0 && durationMs >= slowMs) reportSlow(ctx, request, { status, durationMs });
   else if (failure === undefined && writesDebug(ctx)) {
@@ -171,7 +171,10 @@ function describe(request: RequestContext): Fields {
 }
 
 /** Repeated refusals are counted by caller; faults of the service by operation, because they concern every caller. */
-function repeatsOf({ operation, identity, incoming }: RequestContext, { level, refusal }: Failure): string {
+function repetitionKey(
+  { operation, identity, incoming }: RequestContext,
+  { level, refusal }: Failure,
+): string {
   const isFault = level === 'WARN' || level === 'ERROR';
   return `${refusal.code} ${isFault ? operation : (identity?.accessKey ?? incoming.wire.remote)}`;
 }

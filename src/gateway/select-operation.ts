@@ -25,7 +25,7 @@ import {
   select,
   selectAction,
 } from '../protocol/operations/operations.ts';
-import { serviceOf } from '../protocol/render.ts';
+import { actionService } from '../protocol/render.ts';
 import { createAccessPointRequest, putAccessPointPolicyRequest } from '../protocol/schemas/access.ts';
 import {
   formBytesMax,
@@ -111,7 +111,7 @@ function selected(
     operation,
     row,
     parameters,
-    format: request.isAction ? serviceOf(row.action) : request.format,
+    format: request.isAction ? actionService(row.action) : request.format,
     record: row.audited ? new Recording(ctx, audited) : undefined,
   });
   if (request.scope === 'object') assertKey(key);

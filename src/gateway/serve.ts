@@ -1,12 +1,12 @@
 /** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
-import { arnOf, explainRefusal, isCharged, mayCharge } from '../auth/authorize.ts';
+import { explainRefusal, isCharged, mayCharge, resourceArn } from '../auth/authorize.ts';
 import { fail, Refusal } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import { signingKeyIdentity } from '../domain/common/buckets.ts';
 import { bucketWebsite } from '../domain/configurations/families.ts';
-import { factsReader, handlerOf, needsBucket } from '../handlers/handler.ts';
+import { factsReader, findHandler, needsBucket } from '../handlers/handler.ts';
 import { handlers } from '../handlers/table.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/chunk-store.ts';
@@ -63,7 +63,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   ctx.trace?.stage('handle');
   let reply: Reply;
   try {
-    reply = await handlerOf(handlers[operation])(ctx, complete);
+    reply = await findHandler(handlers[operation])(ctx, complete);
   } catch (cause) {
     throw explained(complete, cause);
   }
@@ -189,6 +189,6 @@ function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['pay
 function explained(request: Authorized & Partial<InBucket>, cause: unknown): unknown {
   const { row, identity, bucket } = request;
   const { action } = row;
-  const resource = `"${arnOf({ ...request, action })}"`;
+  const resource = `"${resourceArn({ ...request, action })}"`;
   return explainRefusal(cause, { identity, owner: bucket?.owner, action, resource });
 }

@@ -10,7 +10,7 @@ import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketWebsite, type RoutingRule, type Website } from '../domain/configurations/families.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import { statusOf } from '../protocol/errors.ts';
+import { errorStatus } from '../protocol/errors.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { asciiHeader, noParameters, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
@@ -99,7 +99,7 @@ interface Refused extends Visit {
 async function afterRefusal(ctx: Context, request: Identified, refused: Refused): Promise<Reply> {
   const { site, refusal } = refused;
   const { key, wire } = request;
-  const status = statusOf(refusal.code);
+  const status = errorStatus(refusal.code);
   const isAbsent = status === 403 || status === 404;
   const index = key.endsWith('/') ? undefined : findPage(site, `${key}/`);
   if (

@@ -18,7 +18,7 @@ type Class = 'requestsA' | 'requestsB' | 'requestsFree';
 /** Requests that the gateway refused to a stranger, or could not do, are not billed. */
 const isUncounted = (status: number): boolean => status === 401 || status === 403 || status >= 500;
 
-export const receivedBytesOf = ({ body }: Incoming): number =>
+export const countReceived = ({ body }: Incoming): number =>
   body instanceof PacedBody ? body.totalBytes : 0;
 
 /** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
@@ -32,7 +32,7 @@ export function countTraffic(ctx: Context, request: RequestContext, reply: Reply
   };
   const amount: TrafficAmount = {
     [classify(operation, incoming.wire.method)]: 1,
-    ingressBytes: receivedBytesOf(incoming),
+    ingressBytes: countReceived(incoming),
   };
   const { body } = reply;
   const isStreamed = typeof body === 'object' && Symbol.asyncIterator in body;

@@ -1,5 +1,5 @@
 /** The console: one page for all its addresses, and its assets. It needs no authentication: what it shows it reads from the operator API. */
-import { tokenOf } from '../auth/session/logins.ts';
+import { readToken } from '../auth/session/logins.ts';
 import { fail } from '../base/errors.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { Config } from '../config.ts';
@@ -80,7 +80,7 @@ function servePage(
   const nonce = toHex(random.bytes(nonceBytes));
   const storage = storageOrigin(config, wire);
   // A page without a cookie shows the form at once, instead of asking who is logged in and being refused.
-  const login = tokenOf(wire) === undefined ? 'none' : 'perhaps';
+  const login = readToken(wire) === undefined ? 'none' : 'perhaps';
   const values: Readonly<Record<string, string>> = { nonce, storage, login, base: basePath };
   const body = page.replace(/\{(nonce|storage|login|base)\}/g, (_, name: string) =>
     escapeHtml(values[name] ?? ''),
@@ -90,7 +90,7 @@ function servePage(
     headers: [
       ['Content-Type', 'text/html; charset=utf-8'],
       ['Cache-Control', 'no-store'],
-      ['Content-Security-Policy', policyOf(nonce, storage)],
+      ['Content-Security-Policy', contentPolicy(nonce, storage)],
       ...pageHeaders,
     ],
     body,
@@ -117,7 +117,7 @@ function storageOrigin(
  * Scripts run by the nonce of this reply, and what they import: `'self'` would let an object that a tenant stored be a script, because
  * objects have the same origin. Previews are images and media from the storage protocol, and documents in a sandboxed frame.
  */
-function policyOf(nonce: string, storage: string): string {
+function contentPolicy(nonce: string, storage: string): string {
   const from = storage === '' ? "'self'" : `'self' ${storage}`;
   return [
     "default-src 'none'",

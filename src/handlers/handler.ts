@@ -44,7 +44,7 @@ export const factsReader = (entry: Handlers[OperationName]): ReadFacts | undefin
   typeof entry === 'function' ? undefined : entry.facts;
 
 /** Its handler. The cast: `needsBucket` is at run time what the parameters of the handlers say. */
-export const handlerOf = (entry: Handlers[OperationName]) =>
+export const findHandler = (entry: Handlers[OperationName]) =>
   (typeof entry === 'function' ? entry : entry.handle) as (
     ctx: Context,
     request: Authorized,

@@ -1,5 +1,5 @@
 /** The audit log and its seals. */
-import { shardOf } from '../base/shard.ts';
+import { hashToShard } from '../base/shard.ts';
 import type { At, Cursor, MetadataStore, Outcome, Revision, SideChange } from '../ports/metadata-store.ts';
 import {
   beginTerm,
@@ -57,7 +57,7 @@ export function audited(
   { retentionMs }: { readonly retentionMs: number },
 ): SideChange {
   const hour = hourOf(entry.time);
-  const slot = shardOf(requestOfRow(entry).requestId, auditSlots);
+  const slot = hashToShard(requestOfRow(entry).requestId, auditSlots);
   return {
     at: auditAt(hour, slot),
     put: { ...entry, hour, slot } satisfies AuditRow,
@@ -155,7 +155,7 @@ function hourBackwards(
     requestId,
   }: { readonly start: number; readonly before: AuditPlace; readonly requestId: string | undefined },
 ): AsyncGenerator<AuditRow> {
-  const slots = requestId === undefined ? everySlot : [shardOf(requestId, auditSlots)];
+  const slots = requestId === undefined ? everySlot : [hashToShard(requestId, auditSlots)];
   const cursors = slots.map((slot) =>
     metadata.scan(auditAt(hour, slot), { from: { time: start }, before, reverse: true }),
   );
@@ -344,7 +344,7 @@ const extents: TaskKind<SealedExtent> = { kind: 'audit-sealed' };
 
 const headName = 'head';
 const prefix = 'hour-';
-const nameOf = (hour: number): string => `${prefix}${String(hour).padStart(10, '0')}`;
+const sealName = (hour: number): string => `${prefix}${String(hour).padStart(10, '0')}`;
 
 export const beginSealing = (
   metadata: Pick<MetadataStore, 'get' | 'commit'>,
@@ -357,14 +357,14 @@ export const findAuditHead = (metadata: Pick<MetadataStore, 'get'>): Promise<Tas
 export const findAuditSeal = (
   metadata: Pick<MetadataStore, 'get'>,
   hour: number,
-): Promise<Task<AuditSeal> | undefined> => findTask(metadata, seals, nameOf(hour));
+): Promise<Task<AuditSeal> | undefined> => findTask(metadata, seals, sealName(hour));
 
 /** Up to `limit` seals from the one of `hour` on. */
 export async function pageAuditSeals(
   metadata: Pick<MetadataStore, 'scan'>,
   { hour, limit }: { readonly hour: number; readonly limit: number },
 ): Promise<readonly AuditSeal[]> {
-  const page = await pageTasks(metadata, seals, { prefix, after: nameOf(hour - 1), limit });
+  const page = await pageTasks(metadata, seals, { prefix, after: sealName(hour - 1), limit });
   return page.map(({ state }) => state);
 }
 
@@ -383,7 +383,7 @@ export const putAuditSeal = (
 ): Promise<Outcome<typeof tasks>> => {
   const changes: readonly TaskChange<AuditSeal | AuditHead>[] = [
     { put: { name: headName, state: head.state }, expect: head.expect },
-    { put: { name: nameOf(seal.state.hour), state: seal.state }, expect: seal.expect },
+    { put: { name: sealName(seal.state.hour), state: seal.state }, expect: seal.expect },
   ];
   return putTasks(metadata, both, { changes, term });
 };

@@ -24,17 +24,17 @@ class Changes {
     for (const forget of this.forgetting.get(topic) ?? []) forget(about);
   }
 }
-const changesOf = new WeakMap<object, Changes>();
+const changesByStore = new WeakMap<object, Changes>();
 
 /** A view of a store shares the changes of the store. */
-const storeOf = (metadata: { readonly behind?: object }): object => metadata.behind ?? metadata;
+const underlyingStore = (metadata: { readonly behind?: object }): object => metadata.behind ?? metadata;
 
 function openChanges(metadata: object): Changes {
-  const store = storeOf(metadata);
-  let changes = changesOf.get(store);
+  const store = underlyingStore(metadata);
+  let changes = changesByStore.get(store);
   if (changes === undefined) {
     changes = new Changes();
-    changesOf.set(store, changes);
+    changesByStore.set(store, changes);
   }
   return changes;
 }
@@ -62,7 +62,7 @@ export async function announcing<T>(
   try {
     return await commit;
   } finally {
-    const changes = changesOf.get(storeOf(metadata));
+    const changes = changesByStore.get(underlyingStore(metadata));
     changes?.forget(topic, about);
     if (changes?.sharing?.topics.includes(topic)) {
       const { siblings, cacheTtlMs } = changes.sharing;

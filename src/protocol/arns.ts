@@ -9,26 +9,26 @@ export interface Place {
   readonly path?: string | undefined;
 }
 
-const arnOf =
+const arnBuilder =
   (kind: string) =>
   (account: string, { name, path = '/' }: Place): string =>
     `arn:aws:iam::${account}:${kind}${path}${name}`;
 
-export const userArn = arnOf('user');
+export const userArn = arnBuilder('user');
 
-export const groupArn = arnOf('group');
+export const groupArn = arnBuilder('group');
 
-export const roleArn = arnOf('role');
+export const roleArn = arnBuilder('role');
 
-export const policyArn = arnOf('policy');
+export const policyArn = arnBuilder('policy');
 
-export const deviceArn = arnOf('mfa');
+export const deviceArn = arnBuilder('mfa');
 
 /** A caller that has the secret of a bucket's signing key; no entity of IAM. */
-export const bucketKeyArn = arnOf('bucket-key');
+export const bucketKeyArn = arnBuilder('bucket-key');
 
 /** A session of the application that embeds the gateway; no entity of IAM. */
-export const applicationArn = arnOf('application');
+export const applicationArn = arnBuilder('application');
 
 /** Names of users; those of other entities may be longer. */
 const entityName = /^[\w+=,.@-]{1,64}$/;

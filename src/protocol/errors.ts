@@ -290,4 +290,4 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
 };
 
-export const statusOf = (code: ErrorCode): number => errorCatalogue[code].status;
+export const errorStatus = (code: ErrorCode): number => errorCatalogue[code].status;

@@ -163,7 +163,7 @@ function htmlError({ status, code, message, elements, requestId }: HtmlError): s
 type ActionService = 'iam' | 'sts' | 's3';
 
 /** The service of a policy action. */
-export const serviceOf = (action: string): ActionService =>
+export const actionService = (action: string): ActionService =>
   action.startsWith('sts:') ? 'sts' : action.startsWith('iam:') ? 'iam' : 's3';
 
 export const actionNamespaces: Readonly<Record<ActionService, string>> = {

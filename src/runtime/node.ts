@@ -61,7 +61,7 @@ export function routeHandler(
     const opened = typeof gateway === 'function' ? await gateway() : gateway;
     const exchange = storage.getStore();
     if (exchange === undefined || !isSame(request, exchange)) return opened.fetch(request);
-    const response = await opened.fetch(request, factsOf(exchange));
+    const response = await opened.fetch(request, collectFacts(exchange));
     if (!exchange.response.headersSent)
       for (const name of framing) {
         const value = response.headers.get(name);
@@ -79,7 +79,7 @@ function isSame({ method, url }: Request, { request, target }: Exchange): boolea
   return sent?.pathname === made.pathname && sent.search === made.search;
 }
 
-const factsOf = ({ request: { rawHeaders, socket }, target }: Exchange): FetchFacts => ({
+const collectFacts = ({ request: { rawHeaders, socket }, target }: Exchange): FetchFacts => ({
   target,
   headers: new WireHeaders(rawHeaders),
   remote: socket.remoteAddress ?? '',

@@ -55,7 +55,7 @@ function timer({ telemetry, clock }: Measure): Timed {
     running.then(settled, (cause: unknown) => {
       settled();
       if (span !== undefined) failSpan(span, span.endedAt, cause);
-      const why = backendFaultOf(cause);
+      const why = classifyFault(cause);
       if (why !== undefined) telemetry.count('svc_backend_errors_total', { call, why });
     });
     return running;
@@ -175,17 +175,17 @@ const kinds: readonly (readonly [Kind, BackendFault])[] = [
 const depthMax = 8;
 
 /** @returns undefined where the backend is not at fault: a client broke off, or its content was refused */
-export function backendFaultOf(cause: unknown): BackendFault | undefined {
+export function classifyFault(cause: unknown): BackendFault | undefined {
   if (isStorageFull(cause)) return 'full';
   if (isStorageReadOnly(cause)) return 'read-only';
-  const chain = causesOf(cause);
+  const chain = listCauses(cause);
   if (chain.some((each) => isAbort(each) || expected.some((kind) => each instanceof kind))) return undefined;
   if (chain.some(isTimeout)) return 'timeout';
   for (const each of chain) for (const [kind, why] of kinds) if (each instanceof kind) return why;
   return 'other';
 }
 
-function causesOf(error: unknown): readonly Error[] {
+function listCauses(error: unknown): readonly Error[] {
   const chain: Error[] = [];
   for (let at = error; at instanceof Error && chain.length < depthMax; at = at.cause) chain.push(at);
   return chain;

@@ -89,7 +89,7 @@ export class TraceRing {
     const entry = {
       summary,
       text,
-      bytes: sizeOf(text) + sizeOf(document.key) + entryBytes,
+      bytes: textBytes(text) + textBytes(document.key) + entryBytes,
       endedAt: ended.endedAt,
     };
     this.#shelves[retention].add(entry);
@@ -169,7 +169,7 @@ const entryMatches = ({ summary, text }: Entry, filter: TraceFilter): boolean =>
     matches(summary, { ...filter, id: undefined }));
 
 /** A text with a character beyond Latin-1 takes two bytes for each. */
-const sizeOf = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length);
+const textBytes = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length);
 
 // Which traces an operator asks for.
 

@@ -24,7 +24,7 @@ interface Count {
   answers: number;
   ms: number;
 }
-const rateOf = ({ answers, ms }: Count): number => (ms === 0 ? 0 : answers / ms);
+const computeRate = ({ answers, ms }: Count): number => (ms === 0 ? 0 : answers / ms);
 
 export class ClientLoad {
   readonly #clock: Pick<Clock, 'elapsed' | 'sleep'>;
@@ -96,7 +96,7 @@ export class ClientLoad {
       answers: this.#resting.answers * decay + resting,
       ms: this.#resting.ms * decay + cycleMs - workingMs - settleMs,
     };
-    const loss = 1 - rateOf(this.#working) / rateOf(this.#resting);
+    const loss = 1 - computeRate(this.#working) / computeRate(this.#resting);
     const target = loss > 0 ? Math.min(share.max, Math.max(share.min, lossMax / loss)) : share.max;
     this.#share += step * (target - this.#share);
   }

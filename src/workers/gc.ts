@@ -88,7 +88,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
   for (const row of rows) {
     if (done.has(row)) continue;
     if (signal.aborted) break;
-    const task = taskOf(row);
+    const task = garbageTask(row);
     if (task.extents.some(({ cluster }) => away.has(cluster))) {
       failed.add(row);
       continue;
@@ -119,7 +119,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
 
 /** Extents and nothing else, tried for the first time: what most rows are. */
 const isSimple = (row: QueueRow): boolean => {
-  const { manifestId, uploadId, owner } = taskOf(row);
+  const { manifestId, uploadId, owner } = garbageTask(row);
   return row.attempts === 0 && manifestId === undefined && uploadId === undefined && owner === undefined;
 };
 
@@ -135,7 +135,7 @@ function ownerLookup(context: GcContext): (task: GarbageTask) => Promise<boolean
   };
 }
 
-const taskOf = (row: QueueRow): GarbageTask => row.task as GarbageTask;
+const garbageTask = (row: QueueRow): GarbageTask => row.task as GarbageTask;
 
 /** One call for all rows. If it fails, nothing is done, and each row is tried alone. */
 async function deleteTogether(
@@ -145,7 +145,7 @@ async function deleteTogether(
 ): Promise<readonly QueueRow[]> {
   if (rows.length === 0 || signal.aborted) return [];
   try {
-    await deleteGarbage(context, { extents: rows.flatMap((row) => taskOf(row).extents) }, signal);
+    await deleteGarbage(context, { extents: rows.flatMap((row) => garbageTask(row).extents) }, signal);
     return rows;
   } catch (cause) {
     context.telemetry.log('DEBUG', 'a batch of garbage was refused', { rows: rows.length, cause });
@@ -154,7 +154,7 @@ async function deleteTogether(
 }
 
 function report({ telemetry }: GcContext, row: QueueRow, cause: unknown): void {
-  const { manifestId, uploadId, extents } = taskOf(row);
+  const { manifestId, uploadId, extents } = garbageTask(row);
   const level = row.attempts >= concerningAttempts ? 'ERROR' : 'WARN';
   const fields = { id: row.id, attempts: row.attempts + 1, extents: extents.length, manifestId, uploadId };
   telemetry.log(level, 'garbage could not be deleted', { ...fields, request_id: row.requestId, cause });

@@ -73,7 +73,7 @@ interface Watched {
 }
 
 /** What an operator looks for in a row, without the times and the number of idle units; a rate as exact as it is shown. */
-const newsOf = ({ lastUnit, units, ...row }: Written, progress: HeartbeatProgress): string =>
+const significantText = ({ lastUnit, units, ...row }: Written, progress: HeartbeatProgress): string =>
   JSON.stringify([
     row,
     { ...progress, perSecond: progress.perSecond.toFixed(1) },
@@ -207,7 +207,7 @@ export class Heartbeats {
           const { row, counter, stored } = watched;
           if (row === undefined) continue;
           const progress = counter.read(clock.elapsed());
-          news.set(watched, newsOf(row, progress));
+          news.set(watched, significantText(row, progress));
           if (leavesOutIdle && news.get(watched) === stored) continue;
           // If the write fails, the next one has this row again.
           delete watched.stored;

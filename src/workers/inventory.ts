@@ -10,7 +10,7 @@ import {
   type InventoryRun,
   runs,
 } from '../domain/inventory/runs.ts';
-import { type Ctx, stepInventory } from '../domain/inventory/write-inventory.ts';
+import { type InventoryCtx, stepInventory } from '../domain/inventory/write-inventory.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
 import { findBucket } from '../metadata/buckets/buckets.ts';
@@ -18,7 +18,7 @@ import { undefinedIfDamaged } from '../metadata/sound-rows.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { inSteps, ShardRound } from './worker.ts';
 
-export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
+export type InventoryContext = Omit<InventoryCtx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
 };
 
@@ -42,7 +42,7 @@ async function chooseRuns(
   const chosen = new Map<string, Task<InventoryRun>>();
   for await (const run of everyRun(metadata)) {
     if (isResting(run)) continue;
-    const account = await accountOf(metadata, run.state);
+    const account = await findAccount(metadata, run.state);
     const last = ran.get(account) ?? '';
     const known = chosen.get(account);
     // The first one behind the last, else the first one.
@@ -53,7 +53,7 @@ async function chooseRuns(
 }
 
 /** The owner of the bucket; the bucket itself where it is gone or cannot be read. */
-async function accountOf(metadata: MetadataStore, { bucket, bucketId }: InventoryRun): Promise<string> {
+async function findAccount(metadata: MetadataStore, { bucket, bucketId }: InventoryRun): Promise<string> {
   const found = await findBucket(metadata, bucket).catch(undefinedIfDamaged);
   return found?.row.owner ?? bucketId;
 }
@@ -77,7 +77,7 @@ export const writeInventories = inSteps<InventoryContext, Looks>({
     const { metadata, clock, config } = context;
     const { signal, report, yieldToClients } = turn;
     const { term, ran } = former;
-    const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
+    const ctx: InventoryCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const runAt = turn.runAt();
     const isDue = clock.elapsed() - former.lookedAt >= config.SVC_INVENTORY_INTERVAL;
     const looks = runAt !== former.runAt || isDue;

@@ -1,7 +1,7 @@
 /** `lifecycle`: carries out the lifecycle rules of all buckets, a page of each bucket in turn. */
 import type { Context } from '../context.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
-import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
+import { isDue, type PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/object-lock.ts';
 import { behindClients, openPace, type Pace } from '../domain/rebalance/pace.ts';

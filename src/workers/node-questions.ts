@@ -24,10 +24,10 @@ const skewMs = 10_000;
 /** Questions of one look, and answers to one question, at most. */
 const rowsMax = 500;
 
-const boxOf = (box: string): At<typeof nodeMessages> => ({ table: nodeMessages, in: { box } });
-const questionsOf = (minute: number): At<typeof nodeMessages> => boxOf(`questions ${minute}`);
-const answersTo = (id: string): At<typeof nodeMessages> => boxOf(`answers ${id}`);
-const minuteOf = (now: number): number => Math.floor(now / minuteMs);
+const atBox = (box: string): At<typeof nodeMessages> => ({ table: nodeMessages, in: { box } });
+const atQuestions = (minute: number): At<typeof nodeMessages> => atBox(`questions ${minute}`);
+const answersTo = (id: string): At<typeof nodeMessages> => atBox(`answers ${id}`);
+const toMinute = (now: number): number => Math.floor(now / minuteMs);
 
 type NodeMessage = Omit<NodeMessageRow, 'box'>;
 
@@ -36,8 +36,8 @@ const putQuestion = (
   question: NodeMessage,
   now: number,
 ): Promise<void> => {
-  const box = `questions ${minuteOf(now)}`;
-  return metadata.apply([{ at: boxOf(box), put: { ...question, box }, expiresAt: now + lifeMs }]);
+  const box = `questions ${toMinute(now)}`;
+  return metadata.apply([{ at: atBox(box), put: { ...question, box }, expiresAt: now + lifeMs }]);
 };
 
 /** The questions of the last seconds; some of them a process has answered already. */
@@ -45,9 +45,9 @@ async function recentQuestions(
   metadata: Pick<MetadataStore, 'scan'>,
   now: number,
 ): Promise<readonly NodeMessage[]> {
-  const minutes = new Set([minuteOf(now - skewMs), minuteOf(now), minuteOf(now + skewMs)]);
+  const minutes = new Set([toMinute(now - skewMs), toMinute(now), toMinute(now + skewMs)]);
   const pages = await Promise.all(
-    [...minutes].map((minute) => metadata.scan(questionsOf(minute)).next(rowsMax)),
+    [...minutes].map((minute) => metadata.scan(atQuestions(minute)).next(rowsMax)),
   );
   return pages.flat().map(({ row }) => row);
 }
@@ -58,7 +58,7 @@ const putAnswer = (
   { to, answer, now }: { readonly to: string; readonly answer: NodeMessage; readonly now: number },
 ): Promise<void> => {
   const box = `answers ${to}`;
-  return metadata.apply([{ at: boxOf(box), put: { ...answer, box }, expiresAt: now + lifeMs }]);
+  return metadata.apply([{ at: atBox(box), put: { ...answer, box }, expiresAt: now + lifeMs }]);
 };
 
 async function readAnswers(

@@ -14,7 +14,7 @@ import {
   sumAmounts,
 } from '../domain/rebalance/evacuations.ts';
 import { behindClients, openPace, type Pace } from '../domain/rebalance/pace.ts';
-import { type Ctx as TendCtx, type Tending, walkSlot } from '../domain/rebalance/walk-slot.ts';
+import { type TendCtx, type Tending, walkSlot } from '../domain/rebalance/walk-slot.ts';
 import {
   claimSlot,
   everyCluster,

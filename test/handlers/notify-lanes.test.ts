@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
-import { slotOf } from '../../src/metadata/background/queues.ts';
+import { queueSlot } from '../../src/metadata/background/queues.ts';
 import { hourlyQueues } from '../../src/metadata/records/queues.ts';
 import type { CommitOptions, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
 import { deliverNotifications } from '../../src/workers/deliveries.ts';
@@ -157,7 +157,7 @@ test('an account all of whose buckets are refused delays no other account, howev
   const buckets = Array.from({ length: 12 }, (_, n) => `bad-${n}`);
   for (const name of buckets) await addBucket(other, name);
   // Each pass over a lane begins with the first of its slots.
-  const key = Array.from({ length: 1_000 }, (_, n) => `k${n}`).filter((each) => slotOf(each) === 0);
+  const key = Array.from({ length: 1_000 }, (_, n) => `k${n}`).filter((each) => queueSlot(each) === 0);
   let added = 0;
   const add = async (): Promise<void> => {
     const name = buckets[added % buckets.length];
@@ -250,9 +250,9 @@ test('objects whose rests end while their rows are read keep their order', async
   };
   await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
   // Objects of one slot: a pass that one of them is due for reads the rows of those that still rest.
-  const slot = slotOf('k0');
+  const slot = queueSlot('k0');
   const keys = Array.from({ length: 2_000 }, (_, n) => `k${n}`)
-    .filter((key) => slotOf(key) === slot)
+    .filter((key) => queueSlot(key) === slot)
     .slice(0, 8);
   const rounds = 6;
   for (let n = 0; n < rounds; n += 1)

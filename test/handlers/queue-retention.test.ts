@@ -10,9 +10,9 @@ import {
 import {
   type HourlyQueue,
   hourMs,
-  hourOf,
   placementsEndMs,
   queuedByHour,
+  queueHour,
   scanHours,
 } from '../../src/metadata/background/hourly-queues.ts';
 import type { QueueBacklog } from '../../src/metadata/records/processes.ts';
@@ -121,7 +121,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(dropped).toHaveLength(2);
     const hours: number[] = [];
     for await (const { hour } of scanHours(world.context.metadata, 'notify')) hours.push(hour);
-    expect(Math.min(...hours)).toBeGreaterThanOrEqual(hourOf(await world.context.metadata.now()) - 3);
+    expect(Math.min(...hours)).toBeGreaterThanOrEqual(queueHour(await world.context.metadata.now()) - 3);
   });
 
   test('rows that a consumer has finished are not counted any more, in hours that are over too', async () => {
@@ -138,7 +138,7 @@ describe.each(backends)('on %s', (backend) => {
           await finishHourlyRows(context.metadata, [row]);
     };
     const hours = await listDueHours(context, 'notify', now);
-    await finish(hours.filter(({ hour }) => hour === hourOf(now) - 5));
+    await finish(hours.filter(({ hour }) => hour === queueHour(now) - 5));
     const left = of(await leader.look(), 'notify');
     expect(left?.rows).toBe(20);
     expect(left?.oldestSeconds).toBeGreaterThan(2 * 3600);

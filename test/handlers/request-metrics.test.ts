@@ -10,7 +10,7 @@ import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { rootArn } from '../../src/protocol/arns.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
-import { backendFaultOf, timedBytes } from '../../src/telemetry/timed-backends.ts';
+import { classifyFault, timedBytes } from '../../src/telemetry/timed-backends.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
@@ -170,7 +170,7 @@ describe('metrics of backends', () => {
     [new Error('surprise'), 'other'],
     [Object.assign(new Error('gone'), { name: 'AbortError' }), undefined],
     [fail('IncompleteBody'), undefined],
-  ])('%s is counted as %s', (cause, why) => expect(backendFaultOf(cause)).toBe(why));
+  ])('%s is counted as %s', (cause, why) => expect(classifyFault(cause)).toBe(why));
 });
 
 describe('metrics of workers', () => {

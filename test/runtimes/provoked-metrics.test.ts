@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
-import { queued, slotOf } from '../../src/metadata/background/queues.ts';
+import { queued, queueSlot } from '../../src/metadata/background/queues.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { usageChanges } from '../../src/metadata/buckets/usage.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
@@ -55,7 +55,7 @@ test('a scrape has the metrics of the specification, by their names, types and l
         async () => {
           const text = await scrape();
           expect(text).toMatch(
-            new RegExp(`^svc_worker_panic_total\\{worker="gc",shard="${slotOf(slotKey)}"\\} [1-9]`, 'm'),
+            new RegExp(`^svc_worker_panic_total\\{worker="gc",shard="${queueSlot(slotKey)}"\\} [1-9]`, 'm'),
           );
           // Positive: the counter has less than there is.
           expect(text).toContain(`\nsvc_quota_reconcile_drift_bytes{bucket="bucket"} ${missingBytes}\n`);

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { RecentLines } from '../../src/base/recent-entries.ts';
 import type { Context } from '../../src/context.ts';
 import type { LogLevel } from '../../src/ports/telemetry.ts';
-import { systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
+import { describeSystems } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { toOtlp } from '../../src/telemetry/otlp.ts';
@@ -47,7 +47,7 @@ export function recordEverything(level: LogLevel = 'DEBUG') {
         traces: JSON.stringify(exported),
         otlp: toOtlp(exported, {
           resource: {},
-          systems: systemsOf(world.context.config),
+          systems: describeSystems(world.context.config),
         }),
         browser: JSON.stringify(tracer.list({ max: 500 }).map(({ requestId }) => tracer.find(requestId, 20))),
         metrics: await metrics.metrics(),

@@ -3,7 +3,7 @@
  * between any two of them. It splits with the code that Cassandra uses.
  */
 import { buildOrder, computeSpan, passed, type Span, skipTo } from '../../src/backends/metadata/key-order.ts';
-import { assertCommit, assertRow, assertUpdate, keyOf } from '../../src/backends/metadata/rules.ts';
+import { assertCommit, assertRow, assertUpdate, changedRow } from '../../src/backends/metadata/rules.ts';
 import { ShardMerge } from '../../src/backends/metadata/wide-column/cursor.ts';
 import {
   followed,
@@ -16,7 +16,7 @@ import {
   type Shards,
 } from '../../src/backends/metadata/wide-column/layouts.ts';
 import { Mover, placed } from '../../src/backends/metadata/wide-column/mover.ts';
-import { shardOf } from '../../src/base/shard.ts';
+import { hashToShard } from '../../src/base/shard.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import {
   type AnyTable,
@@ -99,7 +99,7 @@ export function shardedMemory(
         return found && bare(found);
       };
       const text = textOf(at, key as object);
-      return (await read(shardOf(text, at.ways ?? 1))) ?? followed(layouts, { at, text }, read);
+      return (await read(hashToShard(text, at.ways ?? 1))) ?? followed(layouts, { at, text }, read);
     },
     scan: (at, range = {}) =>
       isSpread(at) ? new ShardedCursor(shards, layouts, { at, range }) : inner.scan(at, range),
@@ -168,7 +168,7 @@ async function commitSharded(
   },
 ): Promise<Outcome<AnyTable>> {
   const [first] = changes;
-  const text = first === undefined ? '' : String((keyOf(first) as Columns)[at.table.spreadBy]);
+  const text = first === undefined ? '' : String((changedRow(first) as Columns)[at.table.spreadBy]);
   for (let tries = 0; tries < triesMax; tries += 1) {
     const { shard, guard } = await placed(ports, at, text);
     const inside = changes.map((change): Change<AnyTable> => {

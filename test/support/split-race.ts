@@ -3,7 +3,7 @@
  * checked. Movers may hang for ever, or for a while beside others.
  */
 import { expect } from 'vitest';
-import { shardOf } from '../../src/base/shard.ts';
+import { hashToShard } from '../../src/base/shard.ts';
 import {
   type At,
   int,
@@ -189,7 +189,7 @@ export class SplitRace {
       for (let rows = await cursor.next(100); rows.length > 0; rows = await cursor.next(100))
         for (const { row } of rows) {
           listed.push(id(row));
-          if (isSharded) expect(shardOf(row.key, this.layout.ways), id(row)).toBe(shard);
+          if (isSharded) expect(hashToShard(row.key, this.layout.ways), id(row)).toBe(shard);
         }
     }
     expect(listed.sort()).toEqual(all.sort());

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
 import { type Config, type SettingName, settings } from '../../src/config.ts';
 import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
-import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
+import { describeSystems, nodeTracing } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { OtlpExporter } from '../../src/telemetry/otlp.ts';
@@ -59,7 +59,7 @@ function openExporterOf(config: Config, ...answers: readonly Answer[]) {
   const bodies: string[] = [];
   const exporter = new OtlpExporter({
     clock,
-    source: { resource: {}, systems: systemsOf(config) },
+    source: { resource: {}, systems: describeSystems(config) },
     telemetry: {
       ...onCount({
         svc_trace_spans_total({ outcome }, spans) {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { shareOf } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { fairShare } from '../../src/domain/event-deliveries/queue-retention.ts';
 
 test('a share is what each account may keep, and what small ones leave goes to the others', () => {
   const share = (counts: readonly number[], max: number) =>
-    shareOf(new Map(counts.map((count, index) => [`account ${index}`, count])), max);
+    fairShare(new Map(counts.map((count, index) => [`account ${index}`, count])), max);
   expect(share([10, 20, 30], 60)).toBe(Number.POSITIVE_INFINITY);
   expect(share([10, 20, 40], 60)).toBe(30);
   expect(share([100, 100], 60)).toBe(30);

@@ -6,16 +6,16 @@ import {
   finishRows,
   queueBatchMax,
   queued,
+  queueSlot,
   queueSlots,
   retryDelayMs,
-  slotOf,
 } from '../../src/metadata/background/queues.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const slotKey = 'some key';
-const slot = slotOf(slotKey);
+const slot = queueSlot(slotKey);
 
 function world() {
   const clock = virtualClock(1_000_000);
@@ -48,10 +48,10 @@ test('takes a batch at a time', async () => {
 });
 
 test('spreads keys over all slots, each always to the same', () => {
-  const slots = Array.from({ length: 500 }, (_, each) => slotOf(`key ${each}`));
+  const slots = Array.from({ length: 500 }, (_, each) => queueSlot(`key ${each}`));
   expect(new Set(slots).size).toBe(queueSlots);
   expect(slots.every((each) => each >= 0 && each < queueSlots)).toBe(true);
-  expect(slots.map((_, each) => slotOf(`key ${each}`))).toEqual(slots);
+  expect(slots.map((_, each) => queueSlot(`key ${each}`))).toEqual(slots);
 });
 
 test('forgets what is finished, and only that', async () => {

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ShardMerge } from '../../src/backends/metadata/wide-column/cursor.ts';
 import { leaves, listPlaces, locateText } from '../../src/backends/metadata/wide-column/layouts.ts';
-import { shardOf } from '../../src/base/shard.ts';
+import { hashToShard } from '../../src/base/shard.ts';
 
 const exponent = fc.nat(10);
 
@@ -14,7 +14,7 @@ test('when the shards double, a row stays where it is or moves as many shards up
   fc.assert(
     fc.property(fc.string(), exponent, (text, power) => {
       const ways = 2 ** power;
-      const [before, after] = [shardOf(text, ways), shardOf(text, ways * 2)];
+      const [before, after] = [hashToShard(text, ways), hashToShard(text, ways * 2)];
       expect([before, before + ways]).toContain(after);
       expect(leaves(text, ways)).toBe(after !== before);
     }),
@@ -25,7 +25,7 @@ test('every shard splits: some of its rows stay and some leave', () => {
   const texts = Array.from({ length: 4_000 }, (_, each) => `key ${each}`);
   for (const ways of [1, 4, 64])
     for (let shard = 0; shard < ways; shard += 1) {
-      const mine = texts.filter((text) => shardOf(text, ways) === shard);
+      const mine = texts.filter((text) => hashToShard(text, ways) === shard);
       expect(new Set(mine.map((text) => leaves(text, ways))).size).toBe(2);
     }
 });
@@ -35,12 +35,12 @@ test('a row is searched along its way, from its expected shard to the last possi
     fc.property(fc.string(), exponent, fc.nat(4), (text, power, doublings) => {
       const ways = 2 ** power;
       const places = listPlaces(text, { ways, to: ways * 2 ** doublings });
-      expect(places[0]).toBe(shardOf(text, ways));
-      expect(places.at(-1)).toBe(shardOf(text, ways * 2 ** doublings));
+      expect(places[0]).toBe(hashToShard(text, ways));
+      expect(places.at(-1)).toBe(hashToShard(text, ways * 2 ** doublings));
       expect(places).toEqual([...new Set(places)].sort((a, b) => a - b));
     }),
   );
-  expect(listPlaces('key', { ways: 64, to: 0 })).toEqual([shardOf('key', 64)]);
+  expect(listPlaces('key', { ways: 64, to: 0 })).toEqual([hashToShard('key', 64)]);
 });
 
 describe('a row that leaves is written', () => {

@@ -1,6 +1,6 @@
 /** The hash that spreads rows over shards equals the documented one, so that existing rows are found. */
 import { expect, test } from 'vitest';
-import { fnv32a, shardOf } from '../../src/base/shard.ts';
+import { fnv32a, hashToShard } from '../../src/base/shard.ts';
 
 test('is FNV-1a of the UTF-8 bytes', () => {
   // From the test vectors of FNV's authors.
@@ -15,7 +15,7 @@ const byHand = (bytes: readonly number[]): number =>
 
 test('spreads texts over all slots', () => {
   for (const slots of [4, 16, 100]) {
-    const taken = Array.from({ length: 4000 }, (_, each) => shardOf(`key ${each}`, slots));
+    const taken = Array.from({ length: 4000 }, (_, each) => hashToShard(`key ${each}`, slots));
     expect(new Set(taken).size).toBe(slots);
     expect(taken.every((slot) => slot >= 0 && slot < slots)).toBe(true);
   }

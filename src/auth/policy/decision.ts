@@ -164,7 +164,7 @@ const denied = (side: DenyingSide, by: StatementReference): Verdict => ({
   denied: side,
 });
 const denyingSides = ['identity', 'session', 'boundary', 'bucket', 'accessPoint'] as const;
-const byOf = (decision: Decision): StatementReference | undefined =>
+const decidingStatement = (decision: Decision): StatementReference | undefined =>
   decision.effect === 'None' ? undefined : decision.by;
 
 /** Rules 2 to 4 for one resource. */
@@ -193,7 +193,7 @@ function bucketGate({ request }: Access, bucket: BucketSide, sides: Sides): Verd
   const isEnforced = bucket.ownership === 'BucketOwnerEnforced';
   const ignorePublic = bucket.publicAccess?.ignorePublicAcls === true;
   const acl = isEnforced ? undefined : reachOfAcls(request, bucket.acls, ignorePublic);
-  const policy = { reach: policyReach(sides.bucket, bucket, principal), by: byOf(sides.bucket) };
+  const policy = { reach: policyReach(sides.bucket, bucket, principal), by: decidingStatement(sides.bucket) };
   const { identity } = sides;
   const { owner, objectOwner } = bucket;
   // The bucket's owner cannot allow access to an object of another account; it can only deny it.
@@ -230,7 +230,7 @@ export function decide(access: Access, trace?: Trace): Verdict {
   if (!gate.allowed) return gate;
   if (accessPoint !== undefined) {
     const reach = policyReach(sides.accessPoint, accessPoint, principal);
-    const policy = { reach, by: byOf(sides.accessPoint) };
+    const policy = { reach, by: decidingStatement(sides.accessPoint) };
     const { identity } = sides;
     const passed = passGate({ principal, owner: accessPoint.owner, identity, policy, acl: undefined });
     if (!passed.allowed) return no('access-point');

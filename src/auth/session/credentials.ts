@@ -81,14 +81,14 @@ export function staticCredentials(records: readonly Credential[]): Credentials {
       return found;
     },
     account: async (by) => accounts.find(by),
-    accounts: async (page) => pageOf(accounts.all, page),
+    accounts: async (page) => cutPage(accounts.all, page),
     soleAccount: accounts.sole,
     isConfigured: (accessKey) => configured.has(accessKey),
     hasAccountLike: (owner) => accounts.hasLike(owner),
   };
 }
 
-const pageOf = (
+const cutPage = (
   all: readonly Account[],
   { after, limit }: Parameters<Credentials['accounts']>[0],
 ): readonly Account[] => all.filter(({ owner }) => after === undefined || owner > after).slice(0, limit);
@@ -121,7 +121,7 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
       const created = await scanAccounts(ctx.metadata, { after, limit });
       const names = [
         ...created.map(({ account }) => account),
-        ...pageOf(ofSettings.all, { after, limit }).map(({ owner }) => owner),
+        ...cutPage(ofSettings.all, { after, limit }).map(({ owner }) => owner),
       ];
       const page = [...new Set(names)].sort().slice(0, limit);
       const rows = new Map(created.map((row) => [row.account, row]));
@@ -233,9 +233,9 @@ class AccountDirectory {
     const { metadata, ofSettings } = this.#parts;
     const known = ofSettings.find(by);
     if (known !== undefined) return withStatus(known, await this.profile(known.owner));
-    if ('owner' in by) return accountOf(by.owner, await this.profile(by.owner));
+    if ('owner' in by) return toAccount(by.owner, await this.profile(by.owner));
     const found = await findAccountByEmail(metadata, by.email);
-    return found && accountOf(found.account, found.profile);
+    return found && toAccount(found.account, found.profile);
   }
 
   async displayName(owner: string): Promise<string> {
@@ -257,7 +257,7 @@ class AccountDirectory {
 const withStatus = (account: Account, profile: AccountProfile | undefined): Account =>
   profile?.status === 'Suspended' ? { ...account, status: 'Suspended' } : account;
 
-function accountOf(owner: string, profile: AccountProfile | undefined): Account | undefined {
+function toAccount(owner: string, profile: AccountProfile | undefined): Account | undefined {
   if (profile === undefined || profile.status === 'Deleted') return undefined;
   const { displayName = owner, email, status } = profile;
   return { owner, displayName, ...(email === undefined ? {} : { email }), status };

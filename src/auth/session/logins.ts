@@ -68,7 +68,7 @@ export async function logIn(
   const known = await ctx.credentials.find(accessKey, undefined, metadata);
   // An access key that does not exist may be a secret that was typed in the wrong field.
   record?.about(`login:${known === undefined ? 'unknown' : accessKey}`);
-  const credential = isSecretOf(ctx, known, asked) ? known : undefined;
+  const credential = hasSecret(ctx, known, asked) ? known : undefined;
   // Again: of many tries that began together, those beyond the limit do not learn whether their secret was right.
   throttle.admit(now, asked);
   if (credential === undefined) {
@@ -86,7 +86,7 @@ export async function logIn(
     accessKey,
     account: identity.owner,
     principal: recordedArn(identity),
-    proof: proofOf(ctx, token, credential),
+    proof: computeProof(ctx, token, credential),
     createdAt: now,
     seenAt: now,
     expiresAt,
@@ -139,7 +139,7 @@ const isLive = (
 ): boolean => clock.now() < expiresAt && clock.now() - seenAt < config.SVC_LOGIN_IDLE;
 
 /** Takes the same time whether the key exists or not. */
-function isSecretOf(
+function hasSecret(
   { hasher }: LoginContext,
   known: Credential | undefined,
   { secretKey }: LoginAsked,
@@ -149,7 +149,7 @@ function isSecretOf(
   return isSame && secretKey !== '';
 }
 
-const proofOf = (
+const computeProof = (
   { hasher }: Pick<LoginContext, 'hasher'>,
   token: string,
   { secretKey }: Credential,
@@ -269,7 +269,7 @@ interface Failures {
 }
 
 /** All addresses of an IPv6 network of 64 bits are one: a client can use any of them. IPv4 addresses are in `::ffff:0:0/96`. */
-function networkOf(address: string): string {
+function toNetwork(address: string): string {
   const words = parsePeer(address);
   if (words === undefined) return address;
   const [first, second, third] = words;
@@ -285,7 +285,7 @@ class LoginThrottle {
 
   /** @throws TooManyRequests */
   admit(now: number, tried: Tried): void {
-    for (const [key, max] of placesOf(tried)) {
+    for (const [key, max] of countedPlaces(tried)) {
       const known = this.#current(now, key);
       if (known === undefined || known.count < max) continue;
       const retryAfter = Math.ceil((known.since + windowMs - now) / 1000);
@@ -302,7 +302,7 @@ class LoginThrottle {
   }
 
   failed(now: number, tried: Tried): void {
-    for (const key of [nameOfKey(tried.accessKey), ...placesOf(tried).map(([place]) => place)]) {
+    for (const key of [nameOfKey(tried.accessKey), ...countedPlaces(tried).map(([place]) => place)]) {
       const { since = now, count = 0 } = this.#current(now, key) ?? {};
       this.#failures.set(key, { since, count: count + 1 });
     }
@@ -321,8 +321,8 @@ interface Tried {
 
 const nameOfKey = (accessKey: string): string => `key ${accessKey}`;
 
-const placesOf = ({ accessKey, source }: Tried): readonly (readonly [string, number])[] => {
-  const network = networkOf(source);
+const countedPlaces = ({ accessKey, source }: Tried): readonly (readonly [string, number])[] => {
+  const network = toNetwork(source);
   return [
     [`${nameOfKey(accessKey)} at ${network}`, limits.keyAtAddress],
     [`address ${network}`, limits.address],
@@ -339,7 +339,7 @@ const token = /^[0-9a-f]{64}$/;
 const cookieHeaderMax = 8_192;
 
 /** The token of the request's cookie; undefined where it has none, or two. */
-export function tokenOf({ headers, secure }: Pick<Wire, 'headers' | 'secure'>): string | undefined {
+export function readToken({ headers, secure }: Pick<Wire, 'headers' | 'secure'>): string | undefined {
   const input = headers.get('cookie');
   if (input === undefined || input.length > cookieHeaderMax) return undefined;
   const start = `${cookieName(secure)}=`;
@@ -362,7 +362,7 @@ export const setCookie = (
 export const clearCookie = (secure: boolean): string => setCookie('', { secure, maxAgeS: 0 });
 
 /** What requests that change something send in `X-CSRF-Token`. It follows from the token, which scripts cannot read. */
-export const csrfTokenOf = ({ hmacSha256 }: Pick<Hasher, 'hmacSha256'>, value: string): string =>
+export const deriveCsrfToken = ({ hmacSha256 }: Pick<Hasher, 'hmacSha256'>, value: string): string =>
   toHex(hmacSha256(new TextEncoder().encode(value), 'csrf'));
 
 // Authenticates a request of a browser by the cookie of its log-in. A request that changes something must also carry the CSRF token, and
@@ -374,7 +374,7 @@ export async function authenticateLogin(
   incoming: Incoming,
   wire: Wire,
 ): Promise<Authenticated | undefined> {
-  const token = tokenOf(wire);
+  const token = readToken(wire);
   if (token === undefined) return undefined;
   const found = await findLoggedIn(ctx, token);
   if (found === undefined) return undefined;
@@ -399,7 +399,7 @@ function assertOwnOrigin({ headers }: Wire): void {
 function assertCsrfToken({ hasher }: LoginContext, { headers }: Wire, { token }: LoggedIn): void {
   const encoder = new TextEncoder();
   const input = encoder.encode(headers.get('x-csrf-token') ?? '');
-  if (areEqual(input, encoder.encode(csrfTokenOf(hasher, token)))) return;
+  if (areEqual(input, encoder.encode(deriveCsrfToken(hasher, token)))) return;
   throw fail(
     'AccessDenied',
     'Requests with the cookie of a log-in must send the csrfToken of GET /admin/v1/session in X-CSRF-Token.',

@@ -127,7 +127,7 @@ const isOurs = (code: string): boolean =>
 /** The store of this one key is away. */
 const isOfKey = (code: string): boolean => /^(KeyUnavailable|CloudHsm|CustomKeyStore|Xks)/.test(code);
 
-function reasonOf(status: number, code: string): KeyFailureReason {
+function failureReason(status: number, code: string): KeyFailureReason {
   const known = reasons[code];
   if (known !== undefined) return known;
   // An id that the service cannot read is the id of no key.
@@ -143,7 +143,7 @@ function failure(status: number, code: string, message: string): KeyFailure {
     ? '; check SVC_KMS_CREDENTIALS, SVC_KMS_REGION and the clock of this machine'
     : '';
   return new KeyFailure(
-    reasonOf(status, code),
+    failureReason(status, code),
     `the key-management service answered ${`${status} ${code}`.trim()}: ${message}${hint}`,
   );
 }

@@ -32,7 +32,7 @@ export function localHsm({
 }: LocalHsmOptions): KeyProvider {
   const named = new Map([...keys].map(([id, bytes]) => [id, nameKey(parts, bytes)]));
 
-  const idOf = (name: string): string => {
+  const toKeyId = (name: string): string => {
     // SDKs and policies also name keys by ARN; its beginning is not checked here.
     const id = bareKeyId(name);
     return aliases.get(id) ?? id;
@@ -40,10 +40,10 @@ export function localHsm({
   const policy = {
     ...(accounts === undefined ? {} : { accounts }),
     soleAccount,
-    defaultKeyId: defaultKey === undefined ? undefined : idOf(defaultKey),
+    defaultKeyId: defaultKey === undefined ? undefined : toKeyId(defaultKey),
   };
   const find = (name: string): FoundKey => {
-    const keyId = idOf(name);
+    const keyId = toKeyId(name);
     const key = named.get(keyId);
     if (key === undefined) throw new KeyFailure('unknown-key', `there is no key ${name}`);
     return { keyId, key };

@@ -122,7 +122,8 @@ export const kubernetesAuth = (options: {
 
 /** Answers of servers are not repeated: they may contain what was sent. */
 const refused = (what: string, status: number): KeyFailure =>
-  new KeyFailure(reasonOf(status), `${what} was answered with ${status}, and without a token`);
+  new KeyFailure(loginFailure(status), `${what} was answered with ${status}, and without a token`);
 
 /** 429: a rate limit of the server, or of the namespace. */
-export const reasonOf = (status: number): KeyFailureReason => (status === 429 ? 'throttled' : 'unavailable');
+export const loginFailure = (status: number): KeyFailureReason =>
+  status === 429 ? 'throttled' : 'unavailable';

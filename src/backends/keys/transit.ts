@@ -19,7 +19,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cause } from '../../ports/trace.ts';
 import { bareKeyId, canonicalText } from './key-names.ts';
 import { describeKey, type KeyAccountsOptions, type KeyReply, readObject } from './key-requests.ts';
-import { type Lease, reasonOf, type TransitAuth, type TransitCalls } from './login.ts';
+import { type Lease, loginFailure, type TransitAuth, type TransitCalls } from './login.ts';
 import type { RemoteProvider } from './steady-provider.ts';
 
 export interface TransitOptions extends EngineOptions {
@@ -81,7 +81,7 @@ export function transit(options: TransitOptions): RemoteProvider {
       const body = { ciphertext, context: encodeContext(context) };
       const answer = await engine.ask('rewrap', keyId, { body, cause });
       const next = readCiphertext(answer);
-      return versionOf(decodeCiphertext(next)) === versionOf(ciphertext)
+      return wrappedVersion(decodeCiphertext(next)) === wrappedVersion(ciphertext)
         ? undefined
         : { keyId, wrapped: next };
     },
@@ -101,7 +101,7 @@ function decode(text: unknown): Uint8Array {
   throw new KeyFailure('unavailable', 'the transit engine answered without a plaintext');
 }
 
-const versionOf = (ciphertext: string): string => ciphertextPattern.exec(ciphertext)?.[1] ?? '';
+const wrappedVersion = (ciphertext: string): string => ciphertextPattern.exec(ciphertext)?.[1] ?? '';
 
 function decodeCiphertext(wrapped: Uint8Array): string {
   const text = new TextDecoder().decode(wrapped);
@@ -180,7 +180,7 @@ function openEngine(options: EngineOptions): TransitEngine {
     if (status === 200 || status === 403) found.set(keyId, clock.elapsed() + foundMs);
     else
       throw new KeyFailure(
-        reasonOf(status),
+        loginFailure(status),
         `the transit engine answered ${status} for the key ${keyId}: ${saidIn(text)}`,
       );
   }
@@ -194,7 +194,7 @@ function openEngine(options: EngineOptions): TransitEngine {
       if (status === 200 && typeof Object(readObject(text)?.['data']).ttl === 'number') return;
       if (status === 403 && (await session.replace(token)) !== undefined) return;
       throw new KeyFailure(
-        reasonOf(status),
+        loginFailure(status),
         `lookup-self was answered with ${status}${status === 200 ? ' and another text' : ''}`,
       );
     },
@@ -244,7 +244,7 @@ function readAnswer({ status, text }: KeyReply, keyId: string): Readonly<Record<
   // Such as "key type ed25519 does not support encryption". A 400 without a reason is not the engine's.
   if (status === 400 && said !== '')
     throw new KeyFailure('denied', `the transit engine refused this use of ${keyId}: ${said}`);
-  throw new KeyFailure(reasonOf(status), `the transit engine answered ${status}: ${said}`);
+  throw new KeyFailure(loginFailure(status), `the transit engine answered ${status}: ${said}`);
 }
 
 interface SessionOptions {
@@ -345,7 +345,7 @@ class TransitSession {
     const { calls } = this.#options;
     const reply = await calls.ask('POST', 'auth/token/renew-self', { token, body: {} });
     if (reply.status >= 500 || reply.status === 429)
-      throw new KeyFailure(reasonOf(reply.status), `a renewal was answered with ${reply.status}`);
+      throw new KeyFailure(loginFailure(reply.status), `a renewal was answered with ${reply.status}`);
     return reply.status === 200 ? calls.leaseIn(reply.text) : undefined;
   }
 }

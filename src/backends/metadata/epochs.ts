@@ -201,13 +201,13 @@ const handsOut = (epoch: Epoch, now: number): boolean =>
 const timeDigits = 9;
 const randomDigits = 8;
 
-const digitOf = Array.from({ length: 256 }, (_, byte) => (byte & 31).toString(32));
+const base32Digits = Array.from({ length: 256 }, (_, byte) => (byte & 31).toString(32));
 
 /** 45 bits of milliseconds and 40 random bits: `1hq9f3k0a` + `c0v4m2pq`. */
 export function stamp(ports: { readonly clock: Clock; readonly random: Random }): string {
   const bytes = ports.random.bytes(randomDigits);
   let drawn = '';
-  for (let i = 0; i < randomDigits; i++) drawn += digitOf[bytes[i] as number];
+  for (let i = 0; i < randomDigits; i++) drawn += base32Digits[bytes[i] as number];
   return timeText(ports.clock.now()) + drawn;
 }
 

@@ -415,13 +415,13 @@ export const rowsPerPage = 1_000;
 export function tableSpan({ name }: Pick<AnyTable, 'name'>, position: string | undefined): Span {
   const prefix = new TextEncoder().encode(name);
   const bound = (end: number): Uint8Array => Uint8Array.of(...prefix, end);
-  const low = position === undefined ? bound(0) : Uint8Array.of(...bytesOf(position), 0);
+  const low = position === undefined ? bound(0) : Uint8Array.of(...decodePosition(position), 0);
   return { low, high: bound(1), reverse: false };
 }
 
-export const positionOf = (key: Uint8Array): string => btoa(String.fromCharCode(...key));
+export const encodePosition = (key: Uint8Array): string => btoa(String.fromCharCode(...key));
 
-const bytesOf = (position: string): Uint8Array =>
+const decodePosition = (position: string): Uint8Array =>
   Uint8Array.from(atob(position), (char) => char.charCodeAt(0));
 
 export function copiedRow(codec: RowCodec, key: Uint8Array, stored: StoredRow): CopiedRow {

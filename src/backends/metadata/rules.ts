@@ -93,7 +93,7 @@ function assertOneSpreadValue(at: At<AnyTable>, changes: readonly AnyChange[]): 
   if (column === undefined || (at.ways ?? 1) <= 1) return;
   let first: unknown;
   for (const change of changes) {
-    const value = (keyOf(change) as Columns)[column];
+    const value = (changedRow(change) as Columns)[column];
     first ??= value;
     if (value !== first) {
       throw new Error(`a commit to ${at.table.name} stays with one ${column}: ${first} and ${value}`);
@@ -107,7 +107,7 @@ export function assertSameKey(at: At<AnyTable>, key: Uint8Array, changed: Uint8A
     throw new Error(`an update of a row of ${at.table.name} changes its key`);
 }
 
-export function keyOf(change: AnyChange | SideChange): object {
+export function changedRow(change: AnyChange | SideChange): object {
   if ('put' in change) return change.put as object;
   if ('remove' in change) return change.remove as object;
   return 'check' in change ? (change.check as object) : change.add;

@@ -73,7 +73,7 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
         const envelope = { exchange, routingKey, durable: true, mandatory: true, ...named };
         await publisher.send(envelope, Buffer.from(body));
       } catch (cause) {
-        return { kind: kindOf(cause), error: `the sink answered ${describe(cause)}` };
+        return { kind: classifyFault(cause), error: `the sink answered ${describe(cause)}` };
       }
       // The broker returns a message before it confirms it, and the library tells of it in the next turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
@@ -93,7 +93,7 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
 /** Answers about the exchange or the user. */
 const targetCodes = new Set(['NOT_FOUND', 'ACCESS_REFUSED', 'NOT_ALLOWED', 'RESOURCE_LOCKED']);
 
-function kindOf(cause: unknown): SinkFailure['kind'] {
+function classifyFault(cause: unknown): SinkFailure['kind'] {
   const { code = '' } = cause as { readonly code?: string };
   // Too large for the broker: it closes the channel, and the library opens another.
   if (code === 'PRECONDITION_FAILED' && /message size/.test(describe(cause))) return 'refused';

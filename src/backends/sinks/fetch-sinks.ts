@@ -86,13 +86,13 @@ const messageBytesMax = 128_000;
 const overheadBytes = 100;
 
 const encoder = new TextEncoder();
-const sizeOf = ({ body }: SinkMessage): number => encoder.encode(body).length + overheadBytes;
+const messageBytes = ({ body }: SinkMessage): number => encoder.encode(body).length + overheadBytes;
 
 /** The longest prefix that one call takes; empty where the first message is too long for any. */
 function takeBatch(messages: readonly SinkMessage[]): readonly SinkMessage[] {
   let bytes = 0;
   const end = messages.findIndex((message, index) => {
-    const size = sizeOf(message);
+    const size = messageBytes(message);
     bytes += size;
     return index >= messagesMax || size > messageBytesMax || bytes > batchBytesMax;
   });

@@ -33,7 +33,7 @@ export async function openKafka(target: SinkTarget, options: SinkOptions): Promi
       retryDelay: 100,
       autocreateTopics: false,
       ...(tls === undefined ? {} : { tls: { ...tls, lookup: guardedLookup(mayReach) }, tlsServerName: true }),
-      ...(target.username === undefined ? {} : { sasl: saslOf(target) }),
+      ...(target.username === undefined ? {} : { sasl: saslOptions(target) }),
     });
     const pool = producer.connections;
     const connectTo = pool.get.bind(pool) as (broker: Broker, done: Done) => void;
@@ -82,7 +82,7 @@ interface Broker {
 }
 type Done = (error: Error | null, connection?: unknown) => void;
 
-const saslOf = ({ username = '', password = '', mode = 'SCRAM-SHA-512' }: SinkTarget) => ({
+const saslOptions = ({ username = '', password = '', mode = 'SCRAM-SHA-512' }: SinkTarget) => ({
   mechanism: mode as 'SCRAM-SHA-512' | 'SCRAM-SHA-256' | 'PLAIN',
   username,
   password,

@@ -88,23 +88,23 @@ export async function openPostgres(target: SinkTarget, options: SinkOptions): Pr
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const isSqlState = (code: unknown): code is string => typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code);
-const codeOf = (cause: unknown): unknown => ((cause ?? {}) as { readonly code?: unknown }).code;
+const stateCode = (cause: unknown): unknown => ((cause ?? {}) as { readonly code?: unknown }).code;
 
 /** Class 22: a value does not fit, such as a character that the encoding of the database does not have. */
 const isDataException = (cause: unknown): boolean => {
-  const code = codeOf(cause);
+  const code = stateCode(cause);
   return isSqlState(code) && code.startsWith('22');
 };
 
 /** Also a constraint of the table (23, 44), a trigger (09, P0), or a limit of the server (54). */
 const isAboutRow = (cause: unknown): boolean => {
-  const code = codeOf(cause);
+  const code = stateCode(cause);
   return isSqlState(code) && /^(22|23|44|09|P0|54)/.test(code);
 };
 
 /** Other answers of the server are about the table or the user. @throws the cause where the connection has failed */
 function reportError(cause: unknown): Delivery {
-  if (!isSqlState(codeOf(cause))) throw cause;
+  if (!isSqlState(stateCode(cause))) throw cause;
   return {
     delivered: 0,
     failure: { kind: 'unavailable', error: `the sink cannot be used: ${describe(cause)}` },

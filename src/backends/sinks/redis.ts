@@ -44,7 +44,7 @@ export async function openRedis(target: SinkTarget, options: SinkOptions): Promi
     return {
       async send(messages): Promise<Delivery> {
         const batch = client.multi();
-        for (const message of messages) batch.call(...commandOf(message));
+        for (const message of messages) batch.call(...buildCommand(message));
         const answers = await batch.exec();
         if (answers === null) throw new Error('the transaction was discarded');
         const failed = answers.findIndex(([error]) => error !== null);
@@ -60,7 +60,7 @@ export async function openRedis(target: SinkTarget, options: SinkOptions): Promi
     };
   }
 
-  function commandOf({ id, subject, contentType, body, traceparent }: SinkMessage): [string, ...string[]] {
+  function buildCommand({ id, subject, contentType, body, traceparent }: SinkMessage): [string, ...string[]] {
     if (target.mode === 'list') return ['RPUSH', key, body];
     const limit = target.maxLength === undefined ? [] : ['MAXLEN', '~', String(target.maxLength)];
     const fields = ['id', id, 'subject', subject, 'contentType', contentType, 'body', body];

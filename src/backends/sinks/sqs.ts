@@ -36,7 +36,7 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
     service: 'sqs',
   });
 
-  const entryOf = ({ id, subject, body, traceparent }: SinkMessage, index: number) => ({
+  const toEntry = ({ id, subject, body, traceparent }: SinkMessage, index: number) => ({
     Id: String(index),
     MessageBody: body,
     ...(traceparent === undefined
@@ -50,7 +50,7 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
   async function send(wave: readonly SinkMessage[], signal: AbortSignal): Promise<Delivery> {
     const late = AbortSignal.timeout(timeoutMs);
     try {
-      const body = JSON.stringify({ QueueUrl: target.url, Entries: wave.map(entryOf) });
+      const body = JSON.stringify({ QueueUrl: target.url, Entries: wave.map(toEntry) });
       const { target: path, headers } = sign({
         method: 'POST',
         path: '/',

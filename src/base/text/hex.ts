@@ -10,7 +10,7 @@ export const toUpperHex = (bytes: Uint8Array): string => written(bytes, upper);
 const arrays: number[][] = [];
 const reusedLengthMax = 64;
 
-function arrayOf(length: number): number[] {
+function reuseArray(length: number): number[] {
   if (length > reusedLengthMax) return new Array<number>(length);
   arrays[length] ??= new Array<number>(length);
   return arrays[length];
@@ -18,7 +18,7 @@ function arrayOf(length: number): number[] {
 
 /** Builds the string in one piece, so that later reads do not flatten a rope. */
 function written(bytes: Uint8Array, digits: readonly number[]): string {
-  const codes = arrayOf(bytes.length * 2);
+  const codes = reuseArray(bytes.length * 2);
   for (let i = 0; i < bytes.length; i++) {
     codes[2 * i] = digits[(bytes[i] as number) >> 4] as number;
     codes[2 * i + 1] = digits[(bytes[i] as number) & 15] as number;

@@ -27,7 +27,7 @@ import { openBucket } from '../common/buckets.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, amountLeft, type Measure } from '../common/task-progress.ts';
-import type { Ctx as CommitCtx } from '../objects/commit-version.ts';
+import type { CommitCtx } from '../objects/commit-version.ts';
 import { mfaRequired, removeSeenVersion } from '../objects/delete-object.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 

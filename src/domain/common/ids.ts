@@ -30,7 +30,7 @@ export function drawVersion(
 }
 
 /** The part of a version id that orders it among those of its key, without the part that makes it unique. */
-export const orderOf = (version: string): string => version.slice(0, orderedDigits);
+export const versionOrder = (version: string): string => version.slice(0, orderedDigits);
 
 /** The version id that a write drew before its bytes were stored, unless the latest version of the key has a later one. */
 export const versionFor = (
@@ -38,7 +38,7 @@ export const versionFor = (
   requested: string | undefined,
   { behind: previous }: { readonly behind: string | undefined },
 ): string =>
-  requested !== undefined && (previous === undefined || orderOf(requested) > orderOf(previous))
+  requested !== undefined && (previous === undefined || versionOrder(requested) > versionOrder(previous))
     ? requested
     : drawVersion(ctx, previous);
 
@@ -47,10 +47,11 @@ const successor = (version: string): string =>
 
 /** A version id that sorts ahead of another. */
 export const versionBefore = (ctx: { readonly random: Random }, next: string): string =>
-  (BigInt(`0x${orderOf(next)}`) - 1n).toString(16).padStart(orderedDigits, '0') + toHex(ctx.random.bytes(8));
+  (BigInt(`0x${versionOrder(next)}`) - 1n).toString(16).padStart(orderedDigits, '0') +
+  toHex(ctx.random.bytes(8));
 
 /** When a version or upload id was drawn, in ms since the epoch. */
-export const timeOf = (version: string): number => Number.parseInt(version.slice(0, 12), 16);
+export const versionTime = (version: string): number => Number.parseInt(version.slice(0, 12), 16);
 
 /** Whether a text has the form of a version id; `null` names the null version. */
 export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);

@@ -57,7 +57,7 @@ export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent
   if (ownership.seen.delete(extent.id)) return true;
   if (owner.uploadId !== undefined && owner.part === undefined) return isOwnedUpload(ctx, ownership, found);
   // Completing an upload moves its parts from the session to the object: read the session first.
-  return (await isPartOf(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
+  return (await isUploadPart(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
 }
 
 /** An extent that a store assembled belongs to its session until the session ends, and then to the version. */
@@ -73,7 +73,7 @@ async function isOwnedUpload(
   return isInVersions(ctx, ownership, { extent, owner: { ...owner, bucketId, key } });
 }
 
-async function isPartOf({ metadata }: Ctx, owner: Owner, extent: Extent): Promise<boolean> {
+async function isUploadPart({ metadata }: Ctx, owner: Owner, extent: Extent): Promise<boolean> {
   const { uploadId, part } = owner;
   if (uploadId === undefined || part === undefined) return false;
   const found = await metadata.get({ table: uploads, in: { uploadId } }, { part });

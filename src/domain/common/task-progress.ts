@@ -38,9 +38,9 @@ export function advanceProgress(
     ...(lastError === undefined ? {} : { lastError }),
   };
   const tookMs = now - measured.at;
-  if (tookMs < intervalMs) return { ...rest, ...rateOf(same?.perSecond), measured };
+  if (tookMs < intervalMs) return { ...rest, ...optionalRate(same?.perSecond), measured };
   const next = { at: now, done: measure.done };
-  if (tookMs >= stoppedMs) return { ...rest, ...rateOf(same?.perSecond), measured: next };
+  if (tookMs >= stoppedMs) return { ...rest, ...optionalRate(same?.perSecond), measured: next };
   const weight = same?.perSecond === undefined ? 1 : 1 - Math.exp(-tookMs / averagedMs);
   const perSecond = combine(measure.done, (of) => {
     const latest = (Math.max(0, of(measure.done) - of(measured.done)) * 1000) / tookMs;
@@ -50,7 +50,7 @@ export function advanceProgress(
   return { ...rest, perSecond, measured: next };
 }
 
-const rateOf = (perSecond: TaskAmount | undefined) => (perSecond === undefined ? {} : { perSecond });
+const optionalRate = (perSecond: TaskAmount | undefined) => (perSecond === undefined ? {} : { perSecond });
 
 const zero = (like: TaskAmount): TaskAmount => combine(like, () => 0);
 

@@ -110,7 +110,7 @@ export async function readLongPauses({ metadata }: Pick<Context, 'metadata'>): P
   });
 }
 
-const stateOf = ({ paused }: WorkerControl) => ({ state: paused === undefined ? 'active' : 'paused' });
+const auditedState = ({ paused }: WorkerControl) => ({ state: paused === undefined ? 'active' : 'paused' });
 
 type Change = (former: WorkerControl, now: number) => WorkerControl;
 
@@ -123,7 +123,7 @@ async function changeControl(
     const found = await findTask(metadata, controls, worker);
     const former = found?.state ?? {};
     const state = change(former, await metadata.now());
-    record?.change?.(stateOf(former), stateOf(state));
+    record?.change?.(auditedState(former), auditedState(state));
     const expect = found?.revision ?? 'absent';
     const then = await recorded(record);
     if (!(await putTask(metadata, controls, { name: worker, state, expect, then })).applied) continue;

@@ -35,7 +35,7 @@ export function nameLane(arn: string): string {
 }
 
 /** The cast: each queue has one type of task. */
-export const taskOf = (row: Pick<HourlyRow, 'task'>): ReplicationTask => row.task as ReplicationTask;
+export const replicationTask = (row: Pick<HourlyRow, 'task'>): ReplicationTask => row.task as ReplicationTask;
 
-export const destinationOf = (row: HourlyRow): Destination =>
-  readDestination(taskOf(row).destination.Bucket) ?? { peer: '', bucket: '' };
+export const rowDestination = (row: HourlyRow): Destination =>
+  readDestination(replicationTask(row).destination.Bucket) ?? { peer: '', bucket: '' };

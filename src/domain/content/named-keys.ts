@@ -78,7 +78,7 @@ export function askAbout<T>(
 
 async function askDistant<T>(ctx: Ctx, asked: Asked<T>): Promise<T> {
   const state = ctx.caches.of(NamedKeys);
-  const id = idOf(asked);
+  const id = keyId(asked);
   for (;;) {
     // No `await` where none runs: of callers that arrive together, one asks.
     const running = state.running.get(id);
@@ -90,14 +90,14 @@ async function askDistant<T>(ctx: Ctx, asked: Asked<T>): Promise<T> {
       if (known.refusal !== undefined) throw known.refusal;
       return noted(ctx, state, asked);
     }
-    const account = accountOf(state, asked.account, now);
+    const account = openAccount(state, asked.account, now);
     if (account.refused >= refusedMax) throw tooMany();
     if (account.refused + account.running < refusedMax) return firstAnswer(ctx, state, { asked, account });
     await account.answered.promise;
   }
 }
 
-const idOf = ({ of, name }: Pick<Asked<unknown>, 'of' | 'name'>): string => `${of} ${name}`;
+const keyId = ({ of, name }: Pick<Asked<unknown>, 'of' | 'name'>): string => `${of} ${name}`;
 
 const tooMany = () =>
   fail(
@@ -105,7 +105,7 @@ const tooMany = () =>
     `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist, and retry later.`,
   );
 
-function accountOf(state: NamedKeys, account: string, now: number): Account {
+function openAccount(state: NamedKeys, account: string, now: number): Account {
   const known = state.accounts.get(account);
   if (known !== undefined && now < known.until) return known;
   const fresh = { until: now + windowMs, refused: 0, running: 0, answered: Promise.withResolvers<void>() };
@@ -119,7 +119,7 @@ async function firstAnswer<T>(
   state: NamedKeys,
   { asked, account }: { readonly asked: Asked<T>; readonly account: Account },
 ): Promise<T> {
-  const id = idOf(asked);
+  const id = keyId(asked);
   account.running += 1;
   const answer = noted(ctx, state, asked);
   const settled = answer.then(
@@ -155,7 +155,7 @@ const isOfEveryCaller = (of: Of, cause: unknown): cause is KeyFailure =>
 
 /** Keeps whether the provider accepted the name. */
 async function noted<T>({ clock, config }: Ctx, state: NamedKeys, asked: Asked<T>): Promise<T> {
-  const id = idOf(asked);
+  const id = keyId(asked);
   try {
     const answer = await asked.question();
     state.names.set(id, { refusal: undefined, until: clock.elapsed() + config.SVC_DEK_CACHE_TTL });

@@ -16,7 +16,7 @@ import { type Claimed, type Digested, delegateHash, digesting, toMismatch } from
 import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './extent-keys.ts';
 import { encryptedSize, encryptSegments } from './segments.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
+export type StoreCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
 
 export interface Content extends Claimed {
   readonly source: AsyncIterable<Uint8Array>;
@@ -50,7 +50,7 @@ export const contentMax = 5 * 1024 ** 3;
  * the op stays open, and the sweeper decides after this process has ended.
  */
 export async function storeBytes<T>(
-  ctx: Ctx,
+  ctx: StoreCtx,
   content: Content,
   write: ByteWrite,
   own: (stored: StoredBytes, op: Op) => Promise<T>,
@@ -120,7 +120,7 @@ export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {
 
 /** Aborts the op, checks whether its bytes have an owner nevertheless, and queues them for deletion if not. */
 export async function giveUp(
-  ctx: Pick<Ctx, 'metadata' | 'telemetry'>,
+  ctx: Pick<StoreCtx, 'metadata' | 'telemetry'>,
   { op, stored, bucket, requestId }: FailedWrite,
 ): Promise<void> {
   try {
@@ -141,7 +141,7 @@ export async function giveUp(
 
 /** Queues stored bytes that no row will own. They need no grace period, because no request reads them. */
 export async function queueUnowned(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<StoreCtx, 'metadata'>,
   extent: Extent,
   requestId: string,
 ): Promise<void> {

@@ -10,16 +10,16 @@ import type { CustomerKey, KeyPlace, ObjectKey } from './extent-keys.ts';
 import { generateKey, type KeyUser, unwrapKey } from './provider-key.ts';
 import { type ChosenEncryption, chooseEncryption, type RequestedEncryption } from './requested-encryption.ts';
 
-export type Ctx = Pick<
+export type KeyCtx = Pick<
   Context,
   'caches' | 'clock' | 'hasher' | 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'
 >;
 
-const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
+const wrappingContext = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
 
 /** The key of a new object or upload; undefined when it is stored unencrypted. */
 export async function drawObjectKey(
-  ctx: Ctx,
+  ctx: KeyCtx,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
   { requested, user }: { readonly requested: RequestedEncryption; readonly user: KeyUser },
 ): Promise<ObjectKey | undefined> {
@@ -28,14 +28,14 @@ export async function drawObjectKey(
 }
 
 async function draw(
-  ctx: Ctx,
+  ctx: KeyCtx,
   place: KeyPlace,
   { how, user }: { readonly how: ChosenEncryption; readonly user: KeyUser },
 ): Promise<ObjectKey> {
   if (how.by === 'provider') return generateKey(ctx, place, { how, user });
   const bytes = ctx.random.bytes(cipherKeyBytes);
   const sealer = how.by === 'customer' ? ctx.sealer.under(how.key.bytes) : ctx.sealer;
-  const wrapped = toBase64(await sealer.seal(bytes, contextOf(place)));
+  const wrapped = toBase64(await sealer.seal(bytes, wrappingContext(place)));
   const encryption: Encryption =
     how.by === 'customer' ? { by: 'customer', keyMd5: how.key.md5, wrapped } : { by: 'service', wrapped };
   return { bytes, encryption };
@@ -46,7 +46,7 @@ async function draw(
  * @throws AccessDenied for a wrong customer key and for a provider's key that the user may not use; or the key provider's error
  */
 export async function openObjectKey(
-  ctx: Ctx,
+  ctx: KeyCtx,
   place: KeyPlace,
   {
     encryption,
@@ -62,7 +62,7 @@ export async function openObjectKey(
   if (encryption.by === 'provider')
     return { bytes: await unwrapKey(ctx, place, { stored: encryption, user }), encryption };
   const sealer = customerKey === undefined ? ctx.sealer : ctx.sealer.under(customerKey.bytes);
-  const bytes = await sealer.open(fromBase64(encryption.wrapped), contextOf(place));
+  const bytes = await sealer.open(fromBase64(encryption.wrapped), wrappingContext(place));
   if (bytes !== undefined) return { bytes, encryption };
   if (encryption.by === 'customer') throw fail('AccessDenied');
   throw new Error(`the key of ${place.key} in bucket ${place.bucket.id} does not open under the master key`);

@@ -11,6 +11,7 @@ import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-co
 import type { HourlyQueue } from '../../metadata/background/hourly-queues.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import {
+  accessLogTask,
   batchLinesMax,
   closesBatch,
   dropBatch,
@@ -21,7 +22,6 @@ import {
   leftBatches,
   readBatch,
   storeBatch,
-  taskOf,
 } from '../../metadata/background/log-batches.ts';
 import { assertLeads, type Term } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
@@ -38,12 +38,12 @@ import {
   existsAlready,
   isKeyTooLong,
   type MayWrite,
+  type ServiceWriteCtx,
   services,
-  type Ctx as WriteCtx,
   writeAsService,
 } from './service-write.ts';
 
-export type Ctx = WriteCtx &
+export type AccessLogCtx = ServiceWriteCtx &
   Pick<Context, 'telemetry'> & {
     readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJECT_SIZE' | 'SVC_REGION'>;
     readonly mayWrite: MayWrite;
@@ -81,7 +81,7 @@ interface Pass extends Delivery {
   readonly left: Set<string>;
 }
 
-export async function deliverLogs(ctx: Ctx, { term, signal, pause }: Delivery): Promise<void> {
+export async function deliverLogs(ctx: AccessLogCtx, { term, signal, pause }: Delivery): Promise<void> {
   const { metadata } = ctx;
   const pass: Pass = { term, signal, pause, now: await metadata.now(), left: new Set() };
   for (const batch of await leftBatches(metadata, term)) {
@@ -94,30 +94,30 @@ export async function deliverLogs(ctx: Ctx, { term, signal, pause }: Delivery): 
 const nameLog = ({ bucketId, target }: Pick<AccessLogTask, 'bucketId' | 'target'>): string =>
   JSON.stringify([bucketId, target.bucket, target.prefix, target.partitionedBy]);
 
-async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void> {
+async function deliverHour(ctx: AccessLogCtx, pass: Pass, place: QueueHour): Promise<void> {
   const { config } = ctx;
   const gathered = new Map<string, Gathering>();
   let buffered = 0;
   let count = 0;
   const flush = async (name: string, gathering: Gathering): Promise<void> => {
     gathered.delete(name);
-    buffered -= memoryOf(gathering);
+    buffered -= gatheredBytes(gathering);
     if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
   };
   for await (const row of dueRowsOfHour(ctx, place, { now: pass.now })) {
     if (++count % turnLines === 0) await pass.pause();
     pass.signal.throwIfAborted();
-    const log = nameLog(taskOf(row));
+    const log = nameLog(accessLogTask(row));
     if (pass.left.has(log)) continue;
-    const time = taskOf(row).time ?? row.due;
-    const name = `${log} ${taskOf(row).target.partitionedBy === 'EventTime' ? dayOf(time) : ''}`;
+    const time = accessLogTask(row).time ?? row.due;
+    const name = `${log} ${accessLogTask(row).target.partitionedBy === 'EventTime' ? startOfDay(time) : ''}`;
     const gathering = gathered.get(name) ?? startGathering(row, { log, time });
     gathered.set(name, gathering);
     buffered += gather(gathering, row);
     if (gathering.bytes >= config.SVC_ACCESSLOG_OBJECT_SIZE || gathering.lines.length >= batchLinesMax)
       await flush(name, gathering);
     else if (buffered >= bufferedMax) {
-      const [largest] = [...gathered].sort(([, a], [, b]) => memoryOf(b) - memoryOf(a));
+      const [largest] = [...gathered].sort(([, a], [, b]) => gatheredBytes(b) - gatheredBytes(a));
       if (largest !== undefined) await flush(...largest);
     }
   }
@@ -127,13 +127,13 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void
 const startGathering = (
   row: HourlyRow,
   { log, time }: { readonly log: string; readonly time: number },
-): Gathering => ({ log, task: taskOf(row), time, lines: [], texts: [], bytes: 0 });
+): Gathering => ({ log, task: accessLogTask(row), time, lines: [], texts: [], bytes: 0 });
 
-const memoryOf = ({ bytes, lines }: Gathering): number => bytes + lines.length * lineBytes;
+const gatheredBytes = ({ bytes, lines }: Gathering): number => bytes + lines.length * lineBytes;
 
 /** @returns the memory that it takes, in bytes */
 function gather(gathering: Gathering, row: HourlyRow): number {
-  const { line } = taskOf(row);
+  const { line } = accessLogTask(row);
   gathering.lines.push({ due: row.due, id: row.id });
   gathering.texts.push(line);
   gathering.bytes += line.length + 1;
@@ -141,7 +141,7 @@ function gather(gathering: Gathering, row: HourlyRow): number {
 }
 
 async function deliverGathered(
-  ctx: Ctx,
+  ctx: AccessLogCtx,
   pass: Pass,
   { place, gathering }: { readonly place: QueueHour; readonly gathering: Gathering },
 ): Promise<void> {
@@ -176,7 +176,7 @@ async function deliverGathered(
 
 /** A target whose rows cannot be read keeps the lines of its own buckets only. @returns undefined where the target takes them */
 async function whyRetained(
-  ctx: Ctx,
+  ctx: AccessLogCtx,
   { signal }: Pass,
   batch: LogBatch,
 ): Promise<{ readonly why: RetainedFor; readonly cause?: unknown } | undefined> {
@@ -190,7 +190,7 @@ async function whyRetained(
 }
 
 async function deliver(
-  ctx: Ctx,
+  ctx: AccessLogCtx,
   pass: Pass,
   { batch, log, lines }: { readonly batch: LogBatch; readonly log: string; readonly lines: Lines },
 ): Promise<void> {
@@ -205,7 +205,7 @@ async function deliver(
 }
 
 function keep(
-  { telemetry }: Ctx,
+  { telemetry }: AccessLogCtx,
   { left }: Pass,
   {
     batch,
@@ -256,7 +256,7 @@ type Lines = () => Promise<readonly string[]>;
 
 /** The bucket that the object goes to, or why it is not delivered now. */
 async function findLogTarget(
-  ctx: Ctx,
+  ctx: AccessLogCtx,
   {
     target,
     account,
@@ -277,7 +277,7 @@ async function findLogTarget(
  * @returns why its lines stay in the queue, or undefined when the object is written
  */
 async function deliverBatch(
-  ctx: Ctx,
+  ctx: AccessLogCtx,
   batch: LogBatch,
   { lines, term, signal }: Delivering & { readonly lines: Lines },
 ): Promise<RetainedFor | undefined> {
@@ -297,7 +297,7 @@ async function deliverBatch(
 }
 
 async function write(
-  ctx: Ctx,
+  ctx: AccessLogCtx,
   batch: LogBatch,
   { bucket, lines, term, signal }: Delivering & { readonly bucket: BucketRow; readonly lines: Lines },
 ): Promise<RetainedFor | undefined> {
@@ -356,7 +356,7 @@ interface LogSource {
 
 const dayMs = 24 * 60 * 60 * 1000;
 /** The first moment of the UTC day of a time. */
-const dayOf = (time: number): number => Math.floor(time / dayMs) * dayMs;
+const startOfDay = (time: number): number => Math.floor(time / dayMs) * dayMs;
 
 /** `YYYY-mm-DD-HH-MM-SS` in UTC. */
 const momentText = (time: number): string =>
@@ -374,7 +374,7 @@ function drawLogKey(
   const unique = toUpperHex(random.bytes(8));
   const { prefix, partitionedBy } = target;
   if (partitionedBy === undefined) return `${prefix}${momentText(time)}-${unique}`;
-  const moment = momentText(partitionedBy === 'EventTime' ? dayOf(time) : time);
+  const moment = momentText(partitionedBy === 'EventTime' ? startOfDay(time) : time);
   const { account, region, bucket } = source;
   const day = moment.slice(0, 10).replaceAll('-', '/');
   return `${prefix}${account}/${region}/${bucket}/${day}/${moment}-${unique}`;

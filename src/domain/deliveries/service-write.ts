@@ -15,9 +15,9 @@ import type { RequestedEncryption } from '../content/requested-encryption.ts';
 import type { Content } from '../content/store-bytes.ts';
 import { drawObjectKey } from '../content/wrapped-key.ts';
 import { eventChanges } from '../events/events.ts';
-import { type Ctx as WriteCtx, writeObject } from '../objects/write-object.ts';
+import { type WriteCtx, writeObject } from '../objects/write-object.ts';
 
-export type Ctx = WriteCtx & Pick<Context, 'sealer' | 'keys'>;
+export type ServiceWriteCtx = WriteCtx & Pick<Context, 'sealer' | 'keys'>;
 
 /** The principals of the public service. */
 export const services = { logging: 'logging.s3.amazonaws.com', inventory: 's3.amazonaws.com' } as const;
@@ -56,13 +56,13 @@ interface ServiceWrite {
 
 /** @throws AccessDenied for a key of the key provider that the account of the bucket may not use */
 export async function writeAsService(
-  ctx: Ctx,
+  ctx: ServiceWriteCtx,
   write: ServiceWrite,
   source: Pick<Content, 'source' | 'length'>,
 ): Promise<ObjectRow> {
   const { bucket, key, grants = [], requested = { by: 'default' }, isNew, ...others } = write;
   const { headers, requestId, signal } = others;
-  const objectKey = await drawObjectKey(ctx, { bucket, key }, { requested, user: accountOf(bucket) });
+  const objectKey = await drawObjectKey(ctx, { bucket, key }, { requested, user: bucketKeyUser(bucket) });
   const own: Grant = { grantee: { is: 'user', id: bucket.owner }, permission: 'FULL_CONTROL' };
   const supplied = grants.length === 0 ? undefined : { grants: [own, ...grants] };
   const { owner, acl } = await accessOfNew(ctx, bucket, { writer: bucket.owner, input: supplied });
@@ -91,7 +91,7 @@ export const existsAlready = (cause: unknown): boolean =>
   cause instanceof Refusal && cause.code === 'PreconditionFailed';
 
 /** A service may use the keys that the account of the bucket may use. */
-const accountOf = ({ owner }: BucketRow): KeyUser => ({
+const bucketKeyUser = ({ owner }: BucketRow): KeyUser => ({
   account: owner,
   async assertMayUse(_, { keyId, encryptsFor }) {
     if (encryptsFor === 'every' || encryptsFor.has(owner)) return;
@@ -99,7 +99,10 @@ const accountOf = ({ owner }: BucketRow): KeyUser => ({
   },
 });
 
-function recorderFor(ctx: Ctx, { service, bucket, key, then, requestId }: ServiceWrite): Recorder {
+function recorderFor(
+  ctx: ServiceWriteCtx,
+  { service, bucket, key, then, requestId }: ServiceWrite,
+): Recorder {
   return {
     async changes(move) {
       const entry = {

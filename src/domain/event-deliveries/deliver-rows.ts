@@ -3,7 +3,7 @@ import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { finishHourlyRows } from '../../metadata/background/hourly-consumer.ts';
 import { deadLetter } from '../../metadata/background/queues.ts';
-import { type HourlyRow, notifyTaskOf } from '../../metadata/records/queues.ts';
+import { type HourlyRow, notifyTask } from '../../metadata/records/queues.ts';
 import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../ports/event-sink.ts';
 import type { Trace } from '../../ports/trace.ts';
 import { beginDelivery } from '../deliveries/delivery-trace.ts';
@@ -12,7 +12,7 @@ import type { LaneQueue, Pass } from '../lanes/pass.ts';
 import { nameObject, type Subject } from '../lanes/target-states.ts';
 import { splitServed } from './served-targets.ts';
 
-export type Ctx = Pick<
+export type NotifyCtx = Pick<
   Context,
   'caches' | 'credentials' | 'metadata' | 'clock' | 'random' | 'hasher' | 'telemetry' | 'sinks' | 'tracer'
 > & {
@@ -27,20 +27,20 @@ const batchMax = 32;
 /** How long messages that are on their way when the worker stops may still be acknowledged, so that the next leader does not repeat them. */
 const lastAnswersMs = 1_000;
 
-export const notifyQueue = (ctx: Ctx): LaneQueue => ({
+export const notifyQueue = (ctx: NotifyCtx): LaneQueue => ({
   queue: 'notify',
   batchMax,
   targets: ctx.config.SVC_NOTIFY_TARGETS.map(({ id }) => id),
   retryMaxMs: ctx.config.SVC_NOTIFY_RETRY_MAX,
-  subjectOf: (row) => subjectOf(ctx, row),
+  subjectOf: (row) => readRowSubject(ctx, row),
   // Two changes of an object in one millisecond are ordered by their sequencers; the ids of requests have no order.
-  compare: (a, b) => compare(sequencerOf(a), sequencerOf(b)) || compare(a.id, b.id),
+  compare: (a, b) => compare(readSequencer(a), readSequencer(b)) || compare(a.id, b.id),
   deliver: (target, rows, pass) => deliverRows(ctx, { target, rows, pass }),
   giveUp: (rows, why) => giveUp(ctx, rows, why),
 });
 
-function subjectOf({ credentials }: Pick<Ctx, 'credentials'>, row: HourlyRow): Subject {
-  const { sink, message, account } = notifyTaskOf(row);
+function readRowSubject({ credentials }: Pick<NotifyCtx, 'credentials'>, row: HourlyRow): Subject {
+  const { sink, message, account } = notifyTask(row);
   const { bucket, key = '' } = readSubject(message);
   return {
     target: sink,
@@ -53,7 +53,7 @@ function subjectOf({ credentials }: Pick<Ctx, 'credentials'>, row: HourlyRow): S
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-const sequencerOf = (row: HourlyRow): string => readSubject(notifyTaskOf(row).message).sequencer ?? '';
+const readSequencer = (row: HourlyRow): string => readSubject(notifyTask(row).message).sequencer ?? '';
 
 interface Group {
   readonly target: string;
@@ -61,7 +61,7 @@ interface Group {
   readonly pass: Pass;
 }
 
-async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<void> {
+async function deliverRows(ctx: NotifyCtx, { target, rows, pass }: Group): Promise<void> {
   const { served, refused } = await splitServed(ctx, rows);
   for (const [row, error] of refused) {
     await giveUp(ctx, [row], { error, attempts: 0 });
@@ -112,7 +112,7 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
 
 /** Ends within `lastAnswersMs` of the signal, which has not aborted yet. */
 async function send(
-  { clock }: Pick<Ctx, 'clock'>,
+  { clock }: Pick<NotifyCtx, 'clock'>,
   {
     sink,
     messages,
@@ -145,17 +145,17 @@ async function traced(trace: Trace | undefined, delivering: Promise<Delivery>): 
 
 type Failed = Pick<Group, 'target' | 'pass'> & { readonly failure: SinkFailure };
 
-function reportAway(ctx: Ctx, { target, pass, failure: { error } }: Failed): void {
+function reportAway(ctx: NotifyCtx, { target, pass, failure: { error } }: Failed): void {
   pass.unavailable(target, error);
   ctx.telemetry.count('svc_notify_failures_total', { target, why: 'unavailable' });
   const failures = pass.failuresOf(target);
   ctx.telemetry.log('WARN', 'a target takes no events; they stay queued', { target, error, failures });
 }
 
-function reportFailed(ctx: Ctx, row: HourlyRow, { target, pass, failure: { error } }: Failed): void {
+function reportFailed(ctx: NotifyCtx, row: HourlyRow, { target, pass, failure: { error } }: Failed): void {
   pass.refused(row, error);
   ctx.telemetry.count('svc_notify_failures_total', { target, why: 'failed' });
-  const { bucket, key } = readSubject(notifyTaskOf(row).message);
+  const { bucket, key } = readSubject(notifyTask(row).message);
   ctx.telemetry.log('WARN', 'a target does not take an event; it and later ones of its object are retried', {
     target,
     bucket,
@@ -166,7 +166,7 @@ function reportFailed(ctx: Ctx, row: HourlyRow, { target, pass, failure: { error
 
 /** Rows become dead letters. The letter is written first: a kill between the two writes leaves both, and loses none. */
 async function giveUp(
-  { metadata, telemetry, config }: Ctx,
+  { metadata, telemetry, config }: NotifyCtx,
   rows: readonly HourlyRow[],
   { error, attempts }: { readonly error: string; readonly attempts: number },
 ): Promise<void> {
@@ -176,14 +176,14 @@ async function giveUp(
     const tried = { ...row, attempts: row.attempts + attempts };
     await metadata.apply([deadLetter(tried, { error, now, expiresAt })]);
     await finishHourlyRows(metadata, [row]);
-    telemetry.count('svc_notify_dead_letters_total', { target: notifyTaskOf(row).sink });
+    telemetry.count('svc_notify_dead_letters_total', { target: notifyTask(row).sink });
   }
 }
 
 const toMessage =
-  ({ config, hasher }: Ctx, target: string, traceparent: string | undefined) =>
+  ({ config, hasher }: NotifyCtx, target: string, traceparent: string | undefined) =>
   (row: HourlyRow): SinkMessage => {
-    const { message, storageClass } = notifyTaskOf(row);
+    const { message, storageClass } = notifyTask(row);
     const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === target)?.envelope ?? 's3';
     const { bucket, key } = readSubject(message);
     return {

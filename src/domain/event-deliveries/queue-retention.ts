@@ -15,12 +15,12 @@ import {
   closeHours,
   countHour,
   type HourlyQueue,
+  hashToLane,
   hourlyQueueNames,
   hourMs,
-  hourOf,
-  laneOf,
   laneOfSlot,
   placementsEndMs,
+  queueHour,
   rememberCount,
   rowsOfHour,
   scanHours,
@@ -29,7 +29,7 @@ import type { QueueBacklog } from '../../metadata/records/processes.ts';
 import type { HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
 import { soundPages } from '../../metadata/sound-rows.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
-import { taskOf } from '../configurations/replication-destination.ts';
+import { replicationTask } from '../configurations/replication-destination.ts';
 import { storeFailed } from '../replication/store-status.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
@@ -91,7 +91,7 @@ function backlogsByTarget({ config }: Ctx, left: readonly Measured[], now: numbe
     ({ slot }) => laneOfSlot(slot),
   );
   return config.SVC_NOTIFY_TARGETS.map(({ id }) => {
-    const hours = lanes.get(laneOf(id)) ?? [];
+    const hours = lanes.get(hashToLane(id)) ?? [];
     const oldest = hours.reduce((least, hour) => Math.min(least, hour.oldest ?? now), now);
     return { target: id, rows: sumHours(hours), oldestSeconds: Math.max(0, now - oldest) / 1000 };
   });
@@ -110,8 +110,8 @@ async function boundQueue(
   const { looks, signal } = look;
   const { metadata, config } = ctx;
   const now = await metadata.now();
-  const firstOpen = hourOf(now) - openHours + 1;
-  const firstRetained = hourOf(now - config.SVC_QUEUE_RETENTION);
+  const firstOpen = queueHour(now) - openHours + 1;
+  const firstRetained = queueHour(now - config.SVC_QUEUE_RETENTION);
   const retained: Measured[] = [];
   const expired: Measured[] = [];
   for await (const hour of scanHours(metadata, queue)) {
@@ -126,7 +126,7 @@ async function boundQueue(
   const max = config.SVC_QUEUE_ROWS_MAX;
   const surplus = trimmed === undefined ? chooseSurplus(retained, { max, firstOpen }) : [];
   const below = [...expired, ...surplus].reduce((most, { hour }) => Math.max(most, hour + 1), 0);
-  const deletable = await closeBelow(ctx, queue, { looks, below, open: hourOf(now) });
+  const deletable = await closeBelow(ctx, queue, { looks, below, open: queueHour(now) });
   const isDeletable = ({ hour }: QueueHour): boolean => hour < deletable;
   await drop(ctx, { queue, hours: expired.filter(isDeletable), why: 'age', signal });
   const dropped = surplus.filter(isDeletable);
@@ -212,7 +212,7 @@ async function count(
   await rememberCount(metadata, hour, found.rows);
   // A count that an announcement removed is treated like a missing first count.
   if (hour.rows === undefined)
-    looks.counts.set(nameOf(hour), { since: ctx.clock.elapsed(), isChecked: false });
+    looks.counts.set(formatHour(hour), { since: ctx.clock.elapsed(), isChecked: false });
   return { ...hour, ...found };
 }
 
@@ -230,7 +230,7 @@ async function recall({ metadata }: Ctx, hour: Counted, signal: AbortSignal): Pr
  * once after that time. A process that adds rows later announces the hour again, which removes the count.
  */
 function mustCheck({ clock }: Ctx, hour: QueueHour, { counts }: Looks): boolean {
-  const name = nameOf(hour);
+  const name = formatHour(hour);
   const met = counts.get(name);
   const now = clock.elapsed();
   if (met === undefined) counts.set(name, { since: now, isChecked: false });
@@ -239,11 +239,11 @@ function mustCheck({ clock }: Ctx, hour: QueueHour, { counts }: Looks): boolean 
   return true;
 }
 
-const nameOf = ({ queue, hour, slot }: QueueHour): string => `${queue} ${hour} ${slot}`;
+const formatHour = ({ queue, hour, slot }: QueueHour): string => `${queue} ${hour} ${slot}`;
 
 /** Forgets the counts of deleted hours. */
 function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly QueueHour[]): void {
-  const counted = new Set(hours.map(nameOf));
+  const counted = new Set(hours.map(formatHour));
   for (const name of counts.keys())
     if (name.startsWith(`${queue} `) && !counted.has(name)) counts.delete(name);
 }
@@ -278,7 +278,7 @@ const failRows = (ctx: Ctx, rows: readonly HourlyRow[], signal: AbortSignal): Pr
   inParallel(16, rows, async (row) => {
     signal.throwIfAborted();
     await passOverDamage(ctx, {
-      bucket: taskOf(row).bucket,
+      bucket: replicationTask(row).bucket,
       left: 'a version that is dropped from the queue keeps its replication status',
       run: () => storeFailed(ctx, row, { why: 'dropped', isDropped: true }),
     });
@@ -329,7 +329,7 @@ const accountsMax = 10_000;
 
 type RowsByAccount = ReadonlyMap<string, number>;
 
-const accountOf = ({ task }: Pick<HourlyRow, 'task'>): string =>
+const taskAccount = ({ task }: Pick<HourlyRow, 'task'>): string =>
   (task as { readonly account?: string }).account ?? '';
 
 const nameIn = (accounts: RowsByAccount, account: string): string =>
@@ -346,7 +346,7 @@ async function countAccounts(
     for await (const page of soundPages(rowsOfHour(metadata, hour), pageRows)) {
       signal.throwIfAborted();
       for (const { row } of page) {
-        const name = nameIn(accounts, accountOf(row));
+        const name = nameIn(accounts, taskAccount(row));
         accounts.set(name, (accounts.get(name) ?? 0) + 1);
       }
     }
@@ -355,7 +355,7 @@ async function countAccounts(
 }
 
 /** The number of rows above which an account loses rows; Infinity where all of them fit. */
-export function shareOf(accounts: RowsByAccount, max: number): number {
+export function fairShare(accounts: RowsByAccount, max: number): number {
   const counts = [...accounts.values()].sort((a, b) => a - b);
   let left = max;
   for (const [index, count] of counts.entries()) {
@@ -394,7 +394,7 @@ async function trimAccounts(
     readonly signal: AbortSignal;
   },
 ): Promise<Trimmed> {
-  const share = shareOf(accounts, max);
+  const share = fairShare(accounts, max);
   const surplus = new Map([...accounts].map(([name, count]) => [name, Math.max(0, count - share)]));
   const trimmed = new Set<string>();
   const left: number[] = [];
@@ -406,7 +406,7 @@ async function trimAccounts(
       const rows = page
         .map(({ row }) => row)
         .filter((row) => {
-          const name = nameIn(accounts, accountOf(row));
+          const name = nameIn(accounts, taskAccount(row));
           const more = surplus.get(name) ?? 0;
           if (more <= 0) return false;
           surplus.set(name, more - 1);

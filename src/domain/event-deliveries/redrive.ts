@@ -4,14 +4,14 @@ import type { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
 import {
-  laneOf,
+  hashToLane,
   laneOfSlot,
   laneSlot,
   queuedByHour,
   scanHours,
 } from '../../metadata/background/hourly-queues.ts';
 import { everyDeadLetter, removeDeadLetter } from '../../metadata/background/queues.ts';
-import { type DeadLetter, notifyTaskOf, type QueueRow } from '../../metadata/records/queues.ts';
+import { type DeadLetter, notifyTask, type QueueRow } from '../../metadata/records/queues.ts';
 import { readSubject, type Subject } from '../events/envelope.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -43,10 +43,10 @@ interface Changed {
 }
 
 /** The cast: each queue has one type of task. */
-const letterOf = (row: Pick<QueueRow, 'task'>): DeadLetter => row.task as DeadLetter;
+const deadLetter = (row: Pick<QueueRow, 'task'>): DeadLetter => row.task as DeadLetter;
 
 function matches(row: QueueRow, { target, bucket, id, since, until }: LetterFilter): boolean {
-  const { sink, message } = letterOf(row);
+  const { sink, message } = deadLetter(row);
   return (
     (target === undefined || sink === target) &&
     (bucket === undefined || readSubject(message).bucket === bucket) &&
@@ -65,7 +65,7 @@ async function changeLetters(
   for await (const row of everyDeadLetter(metadata)) {
     if (!matches(row, filter)) continue;
     if (letters >= lettersMax) return { letters, isTruncated: true };
-    const { sink, message } = letterOf(row);
+    const { sink, message } = deadLetter(row);
     const denial = await filter.denialOf?.({ bucket: readSubject(message).bucket, target: sink });
     if (denial !== undefined && filter.id !== undefined) throw denial;
     if (denial !== undefined) continue;
@@ -78,7 +78,7 @@ async function changeLetters(
 /** Rows that are read to find the events that wait behind the letters; further ones may overtake them. */
 const waitingMax = 20_000;
 
-const nameOf = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
+const formatSubject = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
 
 /** When the oldest waiting event of each object was due. */
 async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, number>> {
@@ -86,8 +86,8 @@ async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, n
   let read = 0;
   for (const place of await listDueHours(ctx, 'notify', now))
     for await (const { due, task } of dueRowsOfHour(ctx, place, { now, max: waitingMax - read })) {
-      const { sink, message } = notifyTaskOf({ task });
-      const name = nameOf(sink, readSubject(message));
+      const { sink, message } = notifyTask({ task });
+      const name = formatSubject(sink, readSubject(message));
       oldest.set(name, Math.min(oldest.get(name) ?? due, due));
       read += 1;
       if (read >= waitingMax) return oldest;
@@ -103,12 +103,12 @@ export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Ch
   const now = await ctx.metadata.now();
   const waiting = await listWaiting(ctx, now);
   return changeLetters(ctx, filter, async (row) => {
-    const { error: _error, since: _since, ...task } = letterOf(row);
+    const { error: _error, since: _since, ...task } = deadLetter(row);
     const { sink, message } = task;
     const subject = readSubject(message);
     const { bucket, key } = subject;
     // Rows of one millisecond sort by their ids, which begin with the sequencer.
-    const due = waiting.get(nameOf(sink, subject)) ?? now;
+    const due = waiting.get(formatSubject(sink, subject)) ?? now;
     const { id, requestId } = row;
     const at = { queue: 'notify', slot: laneSlot(sink, key ?? bucket) } as const;
     await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
@@ -138,14 +138,14 @@ export async function countBacklogs(
   const counts = new Map(
     targets.map((id): [string, TargetBacklog] => [id, { queued: 0, oldest: undefined, deadLetters: 0 }]),
   );
-  const lanes = Map.groupBy(targets, laneOf);
+  const lanes = Map.groupBy(targets, hashToLane);
   const now = await ctx.metadata.now();
   for await (const place of scanHours(ctx.metadata, 'notify')) {
     const isCounted = (id: string): boolean => (counts.get(id)?.queued ?? 0) >= countedMax;
     const here = lanes.get(laneOfSlot(place.slot)) ?? [];
     if (here.every(isCounted)) continue;
     for await (const { task, due } of dueRowsOfHour(ctx, place, { now, max: countedMax })) {
-      const count = counts.get(notifyTaskOf({ task }).sink);
+      const count = counts.get(notifyTask({ task }).sink);
       if (count === undefined) continue;
       count.queued = Math.min(count.queued + 1, countedMax);
       count.oldest = Math.min(count.oldest ?? due, due);
@@ -153,7 +153,7 @@ export async function countBacklogs(
   }
   let read = 0;
   for await (const { task } of everyDeadLetter(ctx.metadata)) {
-    const count = counts.get(letterOf({ task }).sink);
+    const count = counts.get(deadLetter({ task }).sink);
     if (count !== undefined) count.deadLetters += 1;
     read += 1;
     if (read >= countedMax) break;

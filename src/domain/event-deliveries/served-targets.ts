@@ -8,7 +8,7 @@ import type { NotifyTarget } from '../../config/notify-targets.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { type HourlyRow, notifyTaskOf } from '../../metadata/records/queues.ts';
+import { type HourlyRow, notifyTask } from '../../metadata/records/queues.ts';
 import type { SinkFailure } from '../../ports/event-sink.ts';
 import { accountInArn } from '../configurations/notification.ts';
 import { readSubject } from '../events/envelope.ts';
@@ -61,7 +61,7 @@ export async function splitServed(
   const served: HourlyRow[] = [];
   const refused: (readonly [HourlyRow, string])[] = [];
   for (const row of rows) {
-    const { sink, account, arn = '', message } = notifyTaskOf(row);
+    const { sink, account, arn = '', message } = notifyTask(row);
     const target = targets.get(sink);
     // Rows of older builds name the bucket only.
     const owner = account ?? (await findBucket(ctx.metadata, readSubject(message).bucket))?.row.owner;

@@ -38,11 +38,11 @@ export const auditFormats = {
   ocsf: { ...lines, toText: (_ctx: Ctx, row: AuditRow) => JSON.stringify(toOcsf(row)) },
 } as const satisfies Readonly<Record<string, AuditFormat>>;
 
-const bucketOf = ({ resource }: AuditRow): string | undefined =>
+const auditBucket = ({ resource }: AuditRow): string | undefined =>
   resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined;
 
 /** The service of an action, and its name there: `admin:PutBucketQuota` is PutBucketQuota of the operator API. */
-function namesOf({ action, resource }: AuditRow): { readonly service: string; readonly name: string } {
+function actionNames({ action, resource }: AuditRow): { readonly service: string; readonly name: string } {
   const [prefix = '', name] = action.split(':');
   if (name !== undefined) return { service: `${prefix}.sluice`, name };
   const service = resource.startsWith('arn:aws:iam:') ? 'iam' : 's3';
@@ -64,7 +64,7 @@ function toEventId({ hasher }: Ctx, { time, id }: AuditRow): string {
 }
 
 function toCloudTrail(ctx: Ctx, row: AuditRow) {
-  const { service, name } = namesOf(row);
+  const { service, name } = actionNames(row);
   const isData = row.key !== undefined || row.keys !== undefined;
   return {
     eventVersion: '1.11',
@@ -75,7 +75,7 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
     awsRegion: ctx.config.SVC_REGION,
     sourceIPAddress: row.source,
     ...(row.error === undefined ? {} : { errorCode: row.error }),
-    requestParameters: parametersOf(row),
+    requestParameters: describeParameters(row),
     responseElements: null,
     additionalEventData: {
       httpStatus: row.status,
@@ -85,7 +85,7 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
     requestID: requestOfRow(row).requestId,
     eventID: toEventId(ctx, row),
     readOnly: isRead(name),
-    resources: resourcesOf(row)
+    resources: listResources(row)
       .filter(({ id }) => id.startsWith('arn:'))
       .map(({ id, type }) => ({ type, ARN: id })),
     eventType: 'AwsApiCall',
@@ -116,8 +116,8 @@ function toUserIdentity({ principal, accessKey, account }: AuditRow) {
   };
 }
 
-function parametersOf(row: AuditRow) {
-  const bucketName = bucketOf(row);
+function describeParameters(row: AuditRow) {
+  const bucketName = auditBucket(row);
   if (bucketName !== undefined)
     return {
       bucketName,
@@ -134,8 +134,8 @@ interface Resource {
   readonly name: string;
 }
 
-function resourcesOf(row: AuditRow): readonly Resource[] {
-  const bucket = bucketOf(row);
+function listResources(row: AuditRow): readonly Resource[] {
+  const bucket = auditBucket(row);
   if (bucket === undefined) return row.resource === '' ? [] : [toResource(row.resource)];
   const id = `arn:aws:s3:::${bucket}`;
   const ofBucket = { id, type: 'AWS::S3::Bucket', name: bucket };
@@ -174,7 +174,7 @@ const activities: readonly (readonly [RegExp, number, string])[] = [
   [/^/, 3, 'Update'],
 ];
 
-const activityOf = (name: string): readonly [number, string] => {
+const findActivity = (name: string): readonly [number, string] => {
   const [, id = 3, activity = 'Update'] = activities.find(([pattern]) => pattern.test(name)) ?? [];
   return [id, activity];
 };
@@ -182,10 +182,10 @@ const activityOf = (name: string): readonly [number, string] => {
 const classUid = 6003;
 
 function toOcsf(row: AuditRow) {
-  const { service, name } = namesOf(row);
-  const [activity, activityName] = activityOf(name);
+  const { service, name } = actionNames(row);
+  const [activity, activityName] = findActivity(name);
   const isSuccess = row.status < 400;
-  const resources = resourcesOf(row);
+  const resources = listResources(row);
   return {
     activity_id: activity,
     activity_name: activityName,
@@ -314,12 +314,12 @@ export const auditMatcher =
     (key === undefined || namesKey(row, (each) => each === key)) &&
     (keyPrefix === undefined || namesKey(row, (each) => each.startsWith(keyPrefix))) &&
     (changed === undefined || changesField(row, changed)) &&
-    (kind === undefined || kindOf(row) === kind);
+    (kind === undefined || classifyRow(row) === kind);
 
 /** By what it is about, and by the first word of the operation. */
-function kindOf(row: AuditRow): AuditKind {
+function classifyRow(row: AuditRow): AuditKind {
   if (row.key === undefined && row.keys === undefined) return 'settings';
-  return activityOf(namesOf(row).name)[1] === 'Delete' ? 'deletions' : 'writes';
+  return findActivity(actionNames(row).name)[1] === 'Delete' ? 'deletions' : 'writes';
 }
 
 /** Whether the row has a change of the field, or of an entry of that map. */

@@ -81,10 +81,10 @@ function eventBridgeEvent(record: EventRecord, { row, storageClass, hasher }: Wr
   const isByService = eventName === 'ObjectRestore:Completed' || source === serviceName;
   return {
     version: '0',
-    id: uuidOf(hasher.sha256Hex(row.id)),
+    id: formatUuid(hasher.sha256Hex(row.id)),
     'detail-type': detailTypes[eventName] ?? detailTypes[kind] ?? eventName,
     source: 'aws.s3',
-    account: accountOf(s3.bucket.ownerIdentity),
+    account: principalAccount(s3.bucket.ownerIdentity),
     time: `${eventTime.slice(0, 19)}Z`,
     region: record.awsRegion,
     resources: [s3.bucket.arn],
@@ -103,14 +103,14 @@ function eventBridgeEvent(record: EventRecord, { row, storageClass, hasher }: Wr
       'request-id': row.requestId,
       requester: isByService ? serviceName : record.userIdentity.principalId,
       ...(isByService || source === '' ? {} : { 'source-ip-address': source }),
-      ...reasonOf(kind, how),
-      ...classesOf(eventName, storageClass),
-      ...expiryOf(record),
+      ...reasonField(kind, how),
+      ...storageClassFields(eventName, storageClass),
+      ...restoreFields(record),
     },
   };
 }
 
-function reasonOf(kind: string, how: string): object {
+function reasonField(kind: string, how: string): object {
   if (kind === 'ObjectCreated') return { reason: reasons[how] ?? how };
   if (kind !== 'ObjectRemoved' && kind !== 'LifecycleExpiration') return {};
   return {
@@ -120,13 +120,13 @@ function reasonOf(kind: string, how: string): object {
 }
 
 /** `storageClass` is that of the object after the event. */
-function classesOf(eventName: string, storageClass: string | undefined): object {
+function storageClassFields(eventName: string, storageClass: string | undefined): object {
   if (storageClass === undefined) return {};
   if (eventName === 'LifecycleTransition') return { 'destination-storage-class': storageClass };
   return /:(Post|Completed)$/.test(eventName) ? { 'source-storage-class': storageClass } : {};
 }
 
-const expiryOf = ({ glacierEventData }: EventRecord): object =>
+const restoreFields = ({ glacierEventData }: EventRecord): object =>
   glacierEventData === undefined
     ? {}
     : {
@@ -134,10 +134,11 @@ const expiryOf = ({ glacierEventData }: EventRecord): object =>
       };
 
 /** Equal in each delivery of the event: a UUID of version 8 from its hash. */
-const uuidOf = (hash: string): string =>
+const formatUuid = (hash: string): string =>
   `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-a${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
 
-const accountOf = (owner: object): string => (owner as { readonly principalId?: string }).principalId ?? '';
+const principalAccount = (owner: object): string =>
+  (owner as { readonly principalId?: string }).principalId ?? '';
 
 // What a delivery to a target is, in traces.
 

@@ -13,7 +13,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Delivery, EventRecord, EventSink, EventSinks, SinkMessage } from '../../ports/event-sink.ts';
 import { json, type MetadataStore, type SideChange, table, text } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import { drawVersion, formatVersionId, orderOf } from '../common/ids.ts';
+import { drawVersion, formatVersionId, versionOrder } from '../common/ids.ts';
 import type { KeyMove } from '../common/recorder.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketNotification } from '../configurations/families.ts';
@@ -107,7 +107,7 @@ const rulesFor = (
 
 /** Grows with every event of a key. An event without a new version sorts after the event that created the version. */
 const drawSequencer = (ctx: Ctx, { version }: ObjectRow, isFresh: boolean): string =>
-  orderOf(isFresh ? version : drawVersion(ctx, version)).toUpperCase();
+  versionOrder(isFresh ? version : drawVersion(ctx, version)).toUpperCase();
 
 interface Happened {
   /** Such as `ObjectCreated:Put`. */
@@ -303,7 +303,7 @@ export function withApplicationSink(sinks: EventSinks | undefined, calling: Call
       } catch (cause) {
         if (signal.aborted && delivered === 0) throw signal.reason;
         if (signal.aborted) return { delivered };
-        return { delivered, failure: { kind: 'failed', error: `onEvent: ${textOf(cause)}` } };
+        return { delivered, failure: { kind: 'failed', error: `onEvent: ${errorText(cause)}` } };
       }
       delivered += 1;
     }
@@ -317,7 +317,7 @@ export function withApplicationSink(sinks: EventSinks | undefined, calling: Call
   };
 }
 
-const textOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const errorText = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 export const applicationEvents = 'application_events';
 /** Rows of this table are never stored: `callAfterCommits` takes them out of the commit. */

@@ -43,7 +43,7 @@ export interface SlotDigest {
 }
 
 /** Every column that the row has, in the order of their names: a column that a later version adds changes no digest of older rows. */
-const textOf = (row: AuditRow): string =>
+const canonicalText = (row: AuditRow): string =>
   JSON.stringify(
     Object.entries(row)
       .filter(([, value]) => value !== undefined)
@@ -63,7 +63,7 @@ export async function digestSlot(
     const page = await cursor.next(pageRows);
     if (page.length === 0) return { rows, digest: toHex(hash.digest()) };
     rows += page.length;
-    hash.update(encoder.encode(page.map(({ row }) => `${textOf(row)}\n`).join('')));
+    hash.update(encoder.encode(page.map(({ row }) => `${canonicalText(row)}\n`).join('')));
   }
 }
 
@@ -77,11 +77,11 @@ async function digestHour(
   return { rows: slots.reduce((sum, { rows }) => sum + rows, 0), slots: slots.map(({ digest }) => digest) };
 }
 
-export const contentOf = ({ hasher }: Pick<DigestHourCtx, 'hasher'>, slots: readonly string[]): string =>
+export const digestSlots = ({ hasher }: Pick<DigestHourCtx, 'hasher'>, slots: readonly string[]): string =>
   hasher.sha256Hex(slots.join('\n'));
 
 /** The hash that links an hour to the one before. */
-export const linkOf = (
+export const chainLink = (
   { hasher }: Pick<DigestHourCtx, 'hasher'>,
   {
     previous,
@@ -245,10 +245,10 @@ async function sealHour(
 ): Promise<SealStep> {
   const { rows, slots } = await digestHour(ctx, hour, rest);
   const previous = saved.head?.seal ?? '';
-  const content = contentOf(ctx, slots);
+  const content = digestSlots(ctx, slots);
   const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
   const sealedAt = await ctx.metadata.now();
-  const seal = linkOf(ctx, { previous, hour, rows, content, retentionMs, sealedAt });
+  const seal = chainLink(ctx, { previous, hour, rows, content, retentionMs, sealedAt });
   const state: AuditSeal = {
     hour,
     rows,

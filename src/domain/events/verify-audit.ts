@@ -13,10 +13,10 @@ import {
 } from '../../metadata/audit.ts';
 import { openTurns } from '../common/turns.ts';
 import {
+  chainLink,
   compareExtent,
-  contentOf,
   digestSlot,
-  linkOf,
+  digestSlots,
   openWitness,
   type SlotDigest,
   witnessContext,
@@ -170,8 +170,8 @@ function findBreak(
     return { kind: 'seal-missing', hour: previous === undefined ? hour - 1 : hour };
   if (seal.previous !== previous) return { kind: 'chain-broken', hour };
   const isWhole =
-    linkOf(ctx, seal) === seal.seal &&
-    (seal.slots === undefined || contentOf(ctx, seal.slots) === seal.content);
+    chainLink(ctx, seal) === seal.seal &&
+    (seal.slots === undefined || digestSlots(ctx, seal.slots) === seal.content);
   return isWhole ? undefined : { kind: 'seal-altered', hour };
 }
 

@@ -63,7 +63,7 @@ export interface FsckState {
 
 /** The walk over the buckets in slots; the walks over owners and stored bytes follow it. */
 export const fsckSlots = bucketSlots;
-export const slotsSeenOf = ({ position }: FsckState): number =>
+export const countSlotsSeen = ({ position }: FsckState): number =>
   'slot' in position ? position.slot : position.at === 'metadata' ? 0 : fsckSlots;
 
 export const fromTheStart = (mode: FsckMode): FsckState => ({
@@ -282,12 +282,12 @@ export const fsckRuns: TaskKind<SavedRun> = { kind: 'fsck' };
 export const comparedCounts = 'versions and extents';
 
 /** A run reads every version, then every extent that is stored. */
-const doneOf = ({ seen }: FsckState): TaskAmount => ({ count: seen.versions + seen.stored });
+const examinedAmount = ({ seen }: FsckState): TaskAmount => ({ count: seen.versions + seen.stored });
 
 const measureRun = ({ state, startedAt, finishedAt }: SavedRun): Measure => ({
   startedAt,
   finishedAt,
-  done: doneOf(state),
+  done: examinedAmount(state),
 });
 
 /** By the last count of all buckets: as many extents as versions are assumed. */
@@ -302,7 +302,7 @@ export async function leftToCompare(
 /** What a run has compared and has left; `left` is absent where the count of all buckets cannot be read, or does not exist yet. */
 export async function comparedAmounts(ctx: Pick<Context, 'metadata'>, state: FsckState) {
   const left = await leftToCompare(ctx, state).catch(undefinedIfDamaged);
-  return { done: doneOf(state), ...(left === undefined ? {} : { left }) };
+  return { done: examinedAmount(state), ...(left === undefined ? {} : { left }) };
 }
 
 /** The background's run, and that of the command. */

@@ -29,7 +29,7 @@ import {
 import { compositeEtag } from '../../ports/cryptography.ts';
 import { ChunkDamaged, ChunkMissing, type FoundExtent, unknownSize } from '../../ports/object-bytes.ts';
 import { refreshBucket } from '../common/buckets.ts';
-import { drawId, timeOf, versionBefore, versionFor } from '../common/ids.ts';
+import { drawId, versionBefore, versionFor, versionTime } from '../common/ids.ts';
 import { isOwned, openOwnership } from '../common/ownership.ts';
 import { sift } from './bytes.ts';
 import type { FsckContext } from './findings.ts';
@@ -317,9 +317,9 @@ function toUpload(uploadId: string, found: readonly FoundExtent[]): Remains {
 /** Without versioning only the last write counts; with it the last null version, and the last place of a version that moved. */
 function retained(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Remains[]): readonly Remains[] {
   if (bucket.versioning === '') return usable.slice(-1);
-  const nameOf = ({ requested, uploadId }: Remains): string => requested ?? uploadId ?? 'null';
-  const last = new Map(usable.map((each) => [nameOf(each), each]));
-  return usable.filter((each) => last.get(nameOf(each)) === each);
+  const remainsName = ({ requested, uploadId }: Remains): string => requested ?? uploadId ?? 'null';
+  const last = new Map(usable.map((each) => [remainsName(each), each]));
+  return usable.filter((each) => last.get(remainsName(each)) === each);
 }
 const isNull = ({ requested, uploadId }: Remains): boolean =>
   requested === undefined && uploadId === undefined;
@@ -362,7 +362,7 @@ async function buildRows(
       version,
       isNull: bucket.versioning === '' || isNull(each),
       marker: false,
-      modified: requested === undefined ? ctx.clock.now() : timeOf(requested),
+      modified: requested === undefined ? ctx.clock.now() : versionTime(requested),
       size: each.size,
       etag: each.etag,
       storageClass: each.storageClass,

@@ -62,15 +62,15 @@ export async function correctUsage(
   const now = (await findBucket(run.metadata, bucket.name))?.row;
   if (now?.id !== bucket.id || now.generation !== bucket.generation || now.shards !== bucket.shards)
     return { left: 'the bucket changed meanwhile' };
-  const deltasOf = (what: 'objects' | 'parts') =>
+  const provenDeltas = (what: 'objects' | 'parts') =>
     proven.flatMap(({ delta, of }) => (of === what ? [delta] : []));
   const outcome = await putTask(run.metadata, corrections, {
     name: '',
     state: { bucketId: bucket.id },
     expect: correction,
     then: [
-      ...usageChanges(now, drawId(run.random), deltasOf('objects')),
-      ...openPartChanges(now, deltasOf('parts')),
+      ...usageChanges(now, drawId(run.random), provenDeltas('objects')),
+      ...openPartChanges(now, provenDeltas('parts')),
     ],
   });
   return outcome.applied

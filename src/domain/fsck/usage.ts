@@ -63,8 +63,8 @@ export async function proveUsage(
 > {
   for (let look = 0; look < looksMax; look += 1) {
     const correction = await lastCorrection(walk);
-    const ofObjects = await provenDifferences(walk, objectsOf(bucket));
-    const ofParts = ofObjects && (await provenDifferences(walk, partsOf(bucket)));
+    const ofObjects = await provenDifferences(walk, countedObjects(bucket));
+    const ofParts = ofObjects && (await provenDifferences(walk, countedParts(bucket)));
     if (ofObjects !== undefined && ofParts !== undefined)
       return { proven: [...ofObjects, ...ofParts], correction };
   }
@@ -73,7 +73,7 @@ export async function proveUsage(
 
 /** Whether the counters of a bucket equal one walk over its rows: then they need no proof. */
 export async function agreesWithRows(walk: Walk, bucket: BucketRow): Promise<boolean> {
-  for (const counted of [objectsOf(bucket), partsOf(bucket)]) {
+  for (const counted of [countedObjects(bucket), countedParts(bucket)]) {
     const usage = await readUsage(walk.metadata, counted.usageId);
     if (differencesBetween(usage, await counted.sum(walk), counted).length > 0) return false;
   }
@@ -93,13 +93,13 @@ interface Counted {
   sum(walk: Walk): Promise<Summed>;
 }
 
-const objectsOf = (bucket: BucketRow): Counted => ({
+const countedObjects = (bucket: BucketRow): Counted => ({
   of: 'objects',
   usageId: bucket.id,
   sum: (walk) => sumObjects(walk, bucket),
 });
 
-const partsOf = ({ id }: BucketRow): Counted => ({
+const countedParts = ({ id }: BucketRow): Counted => ({
   of: 'parts',
   usageId: partUsage(id),
   sum: (walk) => sumParts(walk, id),
@@ -123,7 +123,7 @@ interface Summed {
   readonly digest: string;
 }
 
-const digestOf = (digest: string, place: string): string =>
+const digestPlace = (digest: string, place: string): string =>
   `${fnv32a(`a${digest}${place}`)}.${fnv32a(`${place}${digest}b`)}`;
 
 async function sumObjects(run: Walk, bucket: BucketRow): Promise<Summed> {
@@ -135,7 +135,7 @@ async function sumObjects(run: Walk, bucket: BucketRow): Promise<Summed> {
     run.signal.throwIfAborted();
     for (const { row, revision } of page) {
       const place = `${row.space} ${row.key} ${row.slot} ${revision}`;
-      digest = digestOf(digest, place);
+      digest = digestPlace(digest, place);
       if (row.marker) continue;
       const { bytes, objects } = sums.get(row.storageClass) ?? none;
       sums.set(row.storageClass, { bytes: bytes + row.size, objects: objects + 1 });
@@ -154,9 +154,9 @@ async function sumParts(run: Walk, bucketId: string): Promise<Summed> {
       run.signal.throwIfAborted();
       const session = await findSession(run.metadata, row.uploadId);
       if (session === undefined || session.row.session.isFreed === true) continue;
-      digest = digestOf(digest, `${row.uploadId} ${session.revision}`);
+      digest = digestPlace(digest, `${row.uploadId} ${session.revision}`);
       for await (const { row: part, revision, stored } of everyPart(run.metadata, row.uploadId)) {
-        digest = digestOf(digest, `${part.part} ${revision}`);
+        digest = digestPlace(digest, `${part.part} ${revision}`);
         bytes += stored.counted?.bytes ?? 0;
       }
     }

@@ -14,10 +14,10 @@ import {
   removeAccessKey,
   toRecord,
 } from '../../metadata/iam.ts';
-import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import { drawKeyPair, findById, getNamed, type KeyPair, namedIn, putEntity } from './entities.ts';
 
-export type SealingCtx = Ctx & Pick<Context, 'sealer'>;
+export type SealingCtx = AccountCtx & Pick<Context, 'sealer'>;
 
 const keysMax = 2;
 const encoder = new TextEncoder();
@@ -101,7 +101,7 @@ interface NamedKey {
 }
 
 export const updateAccessKey = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { user, accessKey, status }: NamedKey & Pick<KeyRecord, 'status'>,
 ): Promise<void> =>
@@ -110,7 +110,7 @@ export const updateAccessKey = (
   });
 
 export const deleteAccessKey = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { user: name, accessKey }: NamedKey,
 ): Promise<void> =>
@@ -123,7 +123,7 @@ export const deleteAccessKey = (
   });
 
 export async function listAccessKeys(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   user: string,
 ): Promise<readonly AccessKey[]> {
@@ -134,7 +134,7 @@ export async function listAccessKeys(
 
 /** Finds a key in its account's records. */
 export async function findKey(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
   accessKey: string,
 ): Promise<AccessKey | undefined> {
@@ -161,7 +161,7 @@ interface LastUse {
 
 /** @throws NoSuchEntity, also for a key of another account */
 export async function readLastUse(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   accessKey: string,
 ): Promise<LastUse> {

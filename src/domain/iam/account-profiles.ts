@@ -23,7 +23,7 @@ import {
 import { giveDefaultQuota } from '../quotas/default-quotas.ts';
 import { accountHolder } from '../quotas/scopes.ts';
 import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
-import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import { drawKeyPair, type KeyPair } from './entities.ts';
 
 /** Two, so that a new key can be in use before the old one ends. */
@@ -62,7 +62,7 @@ export async function findAccountByEmail(
  * @throws EntityAlreadyExists
  */
 async function claim(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   {
     text,
     account,
@@ -80,7 +80,7 @@ async function claim(
   throw fail('OperationAborted');
 }
 
-const claimEmail = (ctx: Pick<Ctx, 'metadata'>, account: string, email: string): Promise<void> =>
+const claimEmail = (ctx: Pick<AccountCtx, 'metadata'>, account: string, email: string): Promise<void> =>
   claim(ctx, {
     text: emailClaim(email),
     account,
@@ -203,7 +203,7 @@ async function profileIn(draft: AccountDraft, now: number): Promise<AccountProfi
  * Ends every key of an account and removes its IAM records. It can be repeated after a failure.
  * @throws DeleteConflict while the account owns a bucket
  */
-export async function deleteAccount(ctx: Ctx, account: string): Promise<void> {
+export async function deleteAccount(ctx: AccountCtx, account: string): Promise<void> {
   await assertOwnsNothing(ctx, account);
   const before = await findProfile(ctx.metadata, account);
   await setStatus(ctx, account, 'Deleted');
@@ -217,14 +217,14 @@ export async function deleteAccount(ctx: Ctx, account: string): Promise<void> {
   for (const kind of ownedKinds) await removeAll(ctx, account, kind);
 }
 
-const setStatus = (ctx: Ctx, account: string, status: AccountProfile['status']): Promise<void> =>
+const setStatus = (ctx: AccountCtx, account: string, status: AccountProfile['status']): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const profile = (await draft.find('profile', ''))?.value;
     if (profile === undefined) throw fail('NoSuchEntity', `There is no account ${account}.`);
     if (profile.status !== status) await putProfile(draft, { ...profile, status });
   });
 
-async function assertOwnsNothing({ metadata }: Pick<Ctx, 'metadata'>, account: string): Promise<void> {
+async function assertOwnsNothing({ metadata }: Pick<AccountCtx, 'metadata'>, account: string): Promise<void> {
   const [bucket] = await pageBuckets(metadata, account, { prefix: '', after: undefined, limit: 1 });
   if (bucket !== undefined)
     throw fail(
@@ -248,7 +248,7 @@ const ownedKinds: readonly IamKind[] = [
   'user',
 ];
 
-async function removeAll(ctx: Ctx, account: string, kind: IamKind): Promise<void> {
+async function removeAll(ctx: AccountCtx, account: string, kind: IamKind): Promise<void> {
   // The audit row belongs to the change of the status.
   const { record: _, ...unrecorded } = ctx;
   for (;;) {
@@ -292,7 +292,7 @@ async function addRootKey(ctx: SealingCtx, account: string, pair: KeyPair): Prom
 }
 
 export async function listRootKeys(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
 ): Promise<readonly AccessKey[]> {
   const keys = (await findProfile(ctx.metadata, account))?.keys ?? [];
@@ -301,7 +301,7 @@ export async function listRootKeys(
 }
 
 /** Where a root key is changed: the settings may have further keys of the account. */
-type RootKeyCtx = Ctx & { readonly credentials: Configured };
+type RootKeyCtx = AccountCtx & { readonly credentials: Configured };
 
 export const updateRootKey = (
   ctx: RootKeyCtx,

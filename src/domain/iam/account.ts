@@ -24,7 +24,7 @@ import type { State } from '../common/recorder.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
 
-export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
+export type AccountCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
   /** Adds its rows to the commits that change an account. */
   readonly record?: Recorder | undefined;
 };
@@ -135,7 +135,7 @@ export class AccountDraft {
 
 /** @param decide changes the draft; called again when another change committed first */
 export function changeAccount<T>(
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   decide: (draft: AccountDraft) => Promise<T>,
 ): Promise<T> {
@@ -152,7 +152,7 @@ const looksMax = 8;
 
 /** Reads an account's records in one state: runs `read` again if they changed meanwhile. @returns its result and the revision */
 export async function ofOneState<T>(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
   read: () => Promise<T>,
 ): Promise<{ readonly revision: string | undefined; readonly value: T }> {
@@ -167,7 +167,7 @@ export async function ofOneState<T>(
 }
 
 export async function readCounts(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
 ): Promise<AccountRecord> {
   const stored = await findIam(metadata, account, { kind: 'account', name: '' });

@@ -9,7 +9,7 @@ import {
   toRecord,
   type UserRecord,
 } from '../../metadata/iam.ts';
-import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import {
   findById,
   getNamed,
@@ -56,7 +56,7 @@ interface Attachment<K extends HolderKind = HolderKind> {
 
 /** Attaching a policy that is attached already changes nothing. @throws LimitExceeded */
 export const attachPolicy = <K extends HolderKind>(
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { holder: named, policy: policyName }: Attachment<K>,
 ): Promise<void> =>
@@ -77,7 +77,7 @@ export const attachPolicy = <K extends HolderKind>(
 
 /** @throws NoSuchEntity for a policy that is not attached */
 export const detachPolicy = <K extends HolderKind>(
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { holder: named, policy: policyName }: Attachment<K>,
 ): Promise<void> =>
@@ -100,7 +100,7 @@ const withBoundary = <T extends UserRecord | RoleRecord>(
 
 /** Sets the permissions boundary of a user or role; undefined removes it. */
 export const changeBoundary = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   {
     holder: named,
@@ -144,7 +144,7 @@ export async function releaseBoundary(
 
 /** The policies attached to a holder, in the order of attachment. */
 export async function attachedTo(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   holder: Named<HolderKind>,
 ): Promise<readonly PolicyRecord[]> {
@@ -163,7 +163,7 @@ export interface PolicyEntity {
 }
 
 /** The kind of holder that an id belongs to. */
-const kindOf = (id: string): HolderKind =>
+const holderKind = (id: string): HolderKind =>
   id.startsWith('AIDA') ? 'user' : id.startsWith('AGPA') ? 'group' : 'role';
 
 interface EntitiesPage {
@@ -177,7 +177,7 @@ interface EntitiesPage {
 
 /** The users, groups and roles that have a policy. */
 export async function pageEntities(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   { policyId, as, kind, pathPrefix, after, max }: EntitiesPage,
 ): Promise<Page<PolicyEntity>> {
@@ -188,15 +188,15 @@ export async function pageEntities(
     max,
     keep: ({ name }) => {
       const [, id = '', use] = name.split('/');
-      return (kind === undefined || kindOf(id) === kind) && (as === undefined || use === as);
+      return (kind === undefined || holderKind(id) === kind) && (as === undefined || use === as);
     },
   });
   const found = await inParallel(readsMax, items, async ({ name }): Promise<PolicyEntity | undefined> => {
     const [, id = '', as] = name.split('/');
-    const holder = await findById(ctx, account, { kind: kindOf(id), id });
+    const holder = await findById(ctx, account, { kind: holderKind(id), id });
     if (holder === undefined) return undefined;
     const use = as === 'boundary' ? 'boundary' : 'policy';
-    return { kind: kindOf(id), id, name: holder.name, path: holder.path, as: use };
+    return { kind: holderKind(id), id, name: holder.name, path: holder.path, as: use };
   });
   const isVisible = (each: PolicyEntity | undefined): each is PolicyEntity =>
     each?.path.startsWith(pathPrefix) === true;
@@ -208,7 +208,7 @@ const usesMax = 1_000;
 
 /** A policy with the number of its uses. The record holds it for policies of the account; uses of a built-in one are counted now. */
 export async function withUses(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
   policy: PolicyRecord,
 ): Promise<PolicyRecord> {
@@ -221,7 +221,7 @@ export async function withUses(
 
 // The policies of a user or role: its inline and managed policies, those of its groups, and its permissions boundary.
 
-type Reading = Pick<Ctx, 'metadata'>;
+type Reading = Pick<AccountCtx, 'metadata'>;
 
 export interface PolicyText {
   /** The name in a trace: `user/alice/readers` is an inline policy, `policy/readers` a managed one. */
@@ -246,7 +246,7 @@ export async function readPolicyTexts(
   account: string,
   id: string,
 ): Promise<PolicyTexts | undefined> {
-  const kind = kindOf(id);
+  const kind = holderKind(id);
   const holder = await findById(ctx, account, { kind, id });
   if (holder === undefined) return undefined;
   const groups = 'groups' in holder ? holder.groups : [];

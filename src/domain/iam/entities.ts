@@ -12,11 +12,11 @@ import {
   toRecord,
 } from '../../metadata/iam.ts';
 import type { Random } from '../../ports/random.ts';
-import type { AccountDraft, Ctx } from './account.ts';
+import type { AccountCtx, AccountDraft } from './account.ts';
 
 // Look-ups by name or unique id, and refusals, for users, groups, roles and policies.
 
-type Reading = Pick<Ctx, 'metadata'>;
+type Reading = Pick<AccountCtx, 'metadata'>;
 
 /** Compares names without regard to case. */
 export const foldName = (name: string): string => name.toLowerCase();

@@ -2,7 +2,7 @@
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import { type GroupRecord, scanIam, type UserRecord } from '../../metadata/iam.ts';
-import { type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, changeAccount } from './account.ts';
 import {
   addEntity,
   assertFree,
@@ -25,7 +25,7 @@ const groupsOfUserMax = 10;
 const memberName = (groupId: string, userId: string): string => `${groupId}/${userId}`;
 
 export const createGroup = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { name, path }: { readonly name: string; readonly path: string },
 ): Promise<GroupRecord> =>
@@ -44,7 +44,7 @@ export const createGroup = (
   });
 
 export const updateGroup = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   {
     group: from,
@@ -61,7 +61,7 @@ export const updateGroup = (
   });
 
 /** @throws DeleteConflict while it has members or policies */
-export const deleteGroup = (ctx: Ctx, account: string, name: string): Promise<void> =>
+export const deleteGroup = (ctx: AccountCtx, account: string, name: string): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const group = await namedIn(draft, { kind, name });
     if (await draft.isAny({ kind: 'member', prefix: memberName(group.id, '') }))
@@ -77,7 +77,7 @@ interface Membership {
 }
 
 /** Adding a member twice changes nothing. @throws LimitExceeded */
-export const addUserToGroup = (ctx: Ctx, account: string, member: Membership): Promise<void> =>
+export const addUserToGroup = (ctx: AccountCtx, account: string, member: Membership): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const group = await namedIn(draft, { kind, name: member.group });
     const user = await namedIn(draft, { kind: 'user', name: member.user });
@@ -90,7 +90,7 @@ export const addUserToGroup = (ctx: Ctx, account: string, member: Membership): P
   });
 
 /** @throws NoSuchEntity */
-export const removeUserFromGroup = (ctx: Ctx, account: string, member: Membership): Promise<void> =>
+export const removeUserFromGroup = (ctx: AccountCtx, account: string, member: Membership): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const group = await namedIn(draft, { kind, name: member.group });
     const user = await namedIn(draft, { kind: 'user', name: member.user });
@@ -103,7 +103,7 @@ export const removeUserFromGroup = (ctx: Ctx, account: string, member: Membershi
 
 /** The users of a group; the order is stable and has no meaning. */
 export async function pageMembers(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   {
     group,
@@ -120,7 +120,7 @@ export async function pageMembers(
 
 /** The users of a group, counted up to a limit. */
 export async function countMembers(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
   { id, max }: { readonly id: string; readonly max: number },
 ): Promise<number> {
@@ -129,7 +129,7 @@ export async function countMembers(
 }
 
 export async function pageGroups(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   user: string,
 ): Promise<readonly GroupRecord[]> {

@@ -1,9 +1,9 @@
 /** The inline policies of users, groups and roles. */
 import { fail, type Refusal } from '../../base/errors.ts';
 import { findIam, toRecord } from '../../metadata/iam.ts';
-import { type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, changeAccount } from './account.ts';
 import { foldName, getNamed, type Named, namedIn, type Page, putEntity, readRecordPage } from './entities.ts';
-import { assertSize, sizeOf } from './managed-policies.ts';
+import { assertSize, policySize } from './managed-policies.ts';
 
 export type HolderKind = 'user' | 'group' | 'role';
 
@@ -20,7 +20,7 @@ const noSuchPolicy = ({ holder, policy }: InlinePolicy): Refusal =>
   fail('NoSuchEntity', `The ${holder.kind} policy with name ${policy} cannot be found.`);
 
 export const putInlinePolicy = <K extends HolderKind>(
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { holder: named, policy, text }: InlinePolicy<K> & { readonly text: string },
 ): Promise<void> =>
@@ -28,7 +28,7 @@ export const putInlinePolicy = <K extends HolderKind>(
     const holder = await namedIn(draft, named);
     const at = documentName(holder.id, policy);
     const before = await draft.find('document', at);
-    const inlineSize = holder.inlineSize + sizeOf(text) - sizeOf(before?.text ?? '');
+    const inlineSize = holder.inlineSize + policySize(text) - policySize(before?.text ?? '');
     const max = sizesMax[named.kind];
     assertSize(text, { what: 'inline policies', max });
     if (inlineSize > max)
@@ -46,7 +46,7 @@ export const putInlinePolicy = <K extends HolderKind>(
 
 /** @throws NoSuchEntity */
 export const deleteInlinePolicy = <K extends HolderKind>(
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   inline: InlinePolicy<K>,
 ): Promise<void> =>
@@ -58,13 +58,13 @@ export const deleteInlinePolicy = <K extends HolderKind>(
     if (found?.value.name !== policy) throw noSuchPolicy(inline);
     await draft.remove('document', at);
     draft.note({ before: { inlinePolicies: { [policy]: found.text } } });
-    const inlineSize = holder.inlineSize - sizeOf(found.text ?? '');
+    const inlineSize = holder.inlineSize - policySize(found.text ?? '');
     await putEntity(draft, named.kind, { ...holder, inlineSize });
   });
 
 /** The document as it was sent. @throws NoSuchEntity */
 export async function getInlinePolicy(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   inline: InlinePolicy,
 ): Promise<string> {
@@ -78,7 +78,7 @@ export async function getInlinePolicy(
 
 /** The names of a holder's inline policies. */
 export async function listInlinePolicies(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   {
     holder,

@@ -1,7 +1,7 @@
 /** Managed policies and their versions. Built-in policies are read like an account's own. */
 import { fail, type Refusal } from '../../base/errors.ts';
 import { findIam, type IamTag, type PolicyRecord, toRecord } from '../../metadata/iam.ts';
-import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import {
   addEntity,
   assertFree,
@@ -15,7 +15,7 @@ import {
   removeEntity,
 } from './entities.ts';
 
-type Reading = Pick<Ctx, 'metadata'>;
+type Reading = Pick<AccountCtx, 'metadata'>;
 const kind = 'policy';
 const sizeMax = 6_144;
 const versionsMax = 5;
@@ -89,7 +89,7 @@ interface NewPolicy {
   readonly text: string;
 }
 
-export const createPolicy = (ctx: Ctx, account: string, requested: NewPolicy): Promise<PolicyRecord> =>
+export const createPolicy = (ctx: AccountCtx, account: string, requested: NewPolicy): Promise<PolicyRecord> =>
   changeAccount(ctx, account, async (draft) => {
     const { text, name, path, description, tags } = requested;
     assertSize(text, { what: 'PolicySize', max: sizeMax });
@@ -120,7 +120,7 @@ export const createPolicy = (ctx: Ctx, account: string, requested: NewPolicy): P
  * @throws DeleteConflict while it is attached, or has other versions than the default one
  */
 export const deletePolicy = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { policy: named, withVersions }: { readonly policy: PolicyName; readonly withVersions: boolean },
 ): Promise<void> =>
@@ -152,7 +152,7 @@ const findOldest = ({ versions, defaultVersion }: PolicyRecord): Version | undef
 
 /** @throws LimitExceeded for a sixth version */
 export const createVersion = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { policy: named, text, isDefault, makeSpace = false }: NewVersion & { readonly policy: PolicyName },
 ): Promise<Version> =>
@@ -198,7 +198,7 @@ interface NamedVersion {
 }
 
 export const setDefaultVersion = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { policy: named, version }: NamedVersion,
 ): Promise<void> =>
@@ -211,7 +211,7 @@ export const setDefaultVersion = (
 
 /** @throws DeleteConflict for the default version */
 export const deleteVersion = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { policy: named, version }: NamedVersion,
 ): Promise<void> =>
@@ -227,7 +227,7 @@ export const deleteVersion = (
   });
 
 export const changePolicyTags = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   {
     policy: named,
@@ -309,7 +309,7 @@ function builtInNamed(name: string): BuiltInPolicy | undefined {
 // Policy documents as they were sent: inline policies, versions of managed policies, trust policies.
 
 /** The size of a policy as the public API counts it: characters without white space. */
-export const sizeOf = (text: string): number => text.replace(/\s+/g, '').length;
+export const policySize = (text: string): number => text.replace(/\s+/g, '').length;
 
 /** The limit with white space: a document is stored in one row. */
 const documentBytesMax = 20_000;
@@ -320,7 +320,7 @@ export function assertSize(
   text: string,
   { what, max }: { readonly what: string; readonly max: number },
 ): void {
-  if (sizeOf(text) > max) throw fail('LimitExceeded', `Cannot exceed quota for ${what}: ${max}`);
+  if (policySize(text) > max) throw fail('LimitExceeded', `Cannot exceed quota for ${what}: ${max}`);
   if (encoder.encode(text).length > documentBytesMax)
     throw fail('LimitExceeded', `A policy document has at most ${documentBytesMax} bytes, blanks included.`);
 }

@@ -11,10 +11,10 @@ import {
   type UserRecord,
 } from '../../metadata/iam.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
-import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import { findById, foldName, namedIn, type Page, putEntity, readRecordPage } from './entities.ts';
 
-type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
+type CodeCtx = AccountCtx & Pick<Context, 'sealer' | 'hasher'>;
 
 const devicesOfUserMax = 8;
 /** The largest error of a device's clock, in steps, when the device is enabled, when a code is verified, and when it is resynchronized. */
@@ -114,7 +114,7 @@ async function assertHolder(
 }
 
 export const deactivateDevice = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { device: named, holder }: Omit<Enabling, 'codes'>,
 ): Promise<void> =>
@@ -160,7 +160,7 @@ export async function resyncDevice(
 }
 
 /** @throws DeleteConflict while it is enabled */
-export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Promise<void> =>
+export const deleteDevice = (ctx: AccountCtx, account: string, named: DeviceName): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const device = await deviceIn(draft, named);
     if (device.user !== undefined)
@@ -172,7 +172,7 @@ export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Prom
 
 /** The device of exactly this name. */
 export async function findDevice(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
   name: string,
 ): Promise<DeviceRecord | undefined> {
@@ -183,7 +183,7 @@ export async function findDevice(
 
 /** @throws NoSuchEntity */
 export async function getDevice(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   name: string,
 ): Promise<DeviceRecord> {
@@ -194,7 +194,7 @@ export async function getDevice(
 
 /** Devices ordered by name, filtered by `keep`. */
 export const listDevices = async (
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<AccountCtx, 'metadata'>,
   account: string,
   {
     keep,
@@ -215,8 +215,11 @@ export const listDevices = async (
 };
 
 /** The user of an enabled device; undefined for a device of the root. */
-export const userOfDevice = async (ctx: Pick<Ctx, 'metadata'>, account: string, { user }: DeviceRecord) =>
-  user === undefined || user === '' ? undefined : findById(ctx, account, { kind: 'user', id: user });
+export const userOfDevice = async (
+  ctx: Pick<AccountCtx, 'metadata'>,
+  account: string,
+  { user }: DeviceRecord,
+) => (user === undefined || user === '' ? undefined : findById(ctx, account, { kind: 'user', id: user }));
 
 interface MfaCode {
   /** The required holder: the id of a user, '' for the account's root. */

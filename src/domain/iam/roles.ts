@@ -1,6 +1,6 @@
 /** The roles of an account, and the principals that each trusts. */
 import { findIam, type IamTag, type RoleRecord, toRecord } from '../../metadata/iam.ts';
-import { type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, changeAccount } from './account.ts';
 import { holdBoundary, releaseBoundary } from './attachments.ts';
 import {
   addEntity,
@@ -26,7 +26,7 @@ interface NewRole extends Pick<RoleRecord, 'name' | 'path' | 'description' | 'se
   readonly trust: string;
 }
 
-export const createRole = (ctx: Ctx, account: string, requested: NewRole): Promise<RoleRecord> =>
+export const createRole = (ctx: AccountCtx, account: string, requested: NewRole): Promise<RoleRecord> =>
   changeAccount(ctx, account, async (draft) => {
     const { name, path, description, sessionSecondsMax, trust } = requested;
     assertSize(trust, { what: 'ACLSizePerRole', max: trustMax });
@@ -59,7 +59,7 @@ export interface RoleUpdate {
 }
 
 export const updateRole = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { role: name, to }: { readonly role: string; readonly to: RoleUpdate },
 ): Promise<void> =>
@@ -79,7 +79,7 @@ export const updateRole = (
   });
 
 /** @throws DeleteConflict while policies are on it */
-export const deleteRole = (ctx: Ctx, account: string, name: string): Promise<void> =>
+export const deleteRole = (ctx: AccountCtx, account: string, name: string): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const role = await namedIn(draft, { kind, name });
     if (role.attached.length > 0) throw conflict('detach all policies');
@@ -91,7 +91,7 @@ export const deleteRole = (ctx: Ctx, account: string, name: string): Promise<voi
 
 /** The trust policy as it was sent. */
 export async function readTrust(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<AccountCtx, 'metadata'>,
   account: string,
   { id }: Pick<RoleRecord, 'id'>,
 ): Promise<string> {

@@ -4,7 +4,7 @@ import type { IamTag, UserRecord } from '../../metadata/iam.ts';
 import { giveDefaultQuota } from '../quotas/default-quotas.ts';
 import { deleteAccountQuota } from '../quotas/quota-limits.ts';
 import { userHolder } from '../quotas/scopes.ts';
-import { type Ctx, changeAccount } from './account.ts';
+import { type AccountCtx, changeAccount } from './account.ts';
 import { holdBoundary, releaseBoundary } from './attachments.ts';
 import {
   addEntity,
@@ -28,7 +28,7 @@ interface NewUser {
 }
 
 export async function createUser(
-  ctx: Ctx & Pick<Context, 'config'>,
+  ctx: AccountCtx & Pick<Context, 'config'>,
   account: string,
   requested: NewUser,
 ): Promise<UserRecord> {
@@ -65,7 +65,7 @@ export interface UserUpdate {
 }
 
 export const updateUser = (
-  ctx: Ctx,
+  ctx: AccountCtx,
   account: string,
   { user: name, to }: { readonly user: string; readonly to: UserUpdate },
 ): Promise<void> =>
@@ -83,13 +83,13 @@ export const updateUser = (
   });
 
 /** @throws DeleteConflict while the user has keys, policies, groups or devices */
-export async function deleteUser(ctx: Ctx, account: string, name: string): Promise<void> {
+export async function deleteUser(ctx: AccountCtx, account: string, name: string): Promise<void> {
   const id = await removeUser(ctx, account, name);
   // Its quota would limit its buckets without a name to remove it by. A kill in between leaves it.
   await deleteAccountQuota(ctx, userHolder(account, id), {});
 }
 
-const removeUser = (ctx: Ctx, account: string, name: string): Promise<string> =>
+const removeUser = (ctx: AccountCtx, account: string, name: string): Promise<string> =>
   changeAccount(ctx, account, async (draft) => {
     const user = await namedIn(draft, { kind, name });
     if (user.keys.length > 0) throw conflict('delete access keys');

@@ -214,7 +214,7 @@ const sundayOffsetMs = 4 * dayMs;
 const retryMs = 60 * 60 * 1000;
 
 /** The day or week of a time. */
-const periodOf = ({ Schedule }: Inventory, time: number): number =>
+const schedulePeriod = ({ Schedule }: Inventory, time: number): number =>
   Schedule.Frequency === 'Daily'
     ? Math.floor(time / dayMs)
     : Math.floor((time + sundayOffsetMs) / (7 * dayMs));
@@ -223,7 +223,7 @@ function isDue(inventory: Inventory, last: InventoryResult | undefined, now: num
   if (!inventory.IsEnabled) return false;
   if (last === undefined) return true;
   if (last.failure !== undefined) return now - last.finishedAt >= retryMs;
-  return periodOf(inventory, now) > periodOf(inventory, last.startedAt);
+  return schedulePeriod(inventory, now) > schedulePeriod(inventory, last.startedAt);
 }
 
 /** Begins the runs that are due in all buckets. */
@@ -233,12 +233,12 @@ export async function beginDueInventories(ctx: DueCtx, signal: AbortSignal): Pro
     await passOverDamage(ctx, {
       bucket,
       left: 'the inventories of a bucket are not begun',
-      run: () => beginDueOf(ctx, bucket),
+      run: () => beginDue(ctx, bucket),
     });
   }
 }
 
-async function beginDueOf(ctx: Ctx, name: string): Promise<void> {
+async function beginDue(ctx: Ctx, name: string): Promise<void> {
   const bucket = (await findBucket(ctx.metadata, name))?.row;
   if (bucket === undefined || bucket.documents[bucketInventories.name] === undefined) return;
   for (const inventory of (await readDocument(ctx, bucket, bucketInventories)) ?? []) {

@@ -22,8 +22,8 @@ import type { RequestedEncryption } from '../content/requested-encryption.ts';
 import {
   isKeyTooLong,
   type MayWrite,
+  type ServiceWriteCtx,
   services,
-  type Ctx as WriteCtx,
   writeAsService,
 } from '../deliveries/service-write.ts';
 import {
@@ -46,9 +46,9 @@ import {
   saveRun,
 } from './runs.ts';
 
-export interface Ctx extends WriteCtx, Pick<Context, 'telemetry'> {
+export interface InventoryCtx extends ServiceWriteCtx, Pick<Context, 'telemetry'> {
   readonly mayWrite: MayWrite;
-  readonly config: WriteCtx['config'] & Pick<Config, 'SVC_INVENTORY_FILE_ROWS'>;
+  readonly config: ServiceWriteCtx['config'] & Pick<Config, 'SVC_INVENTORY_FILE_ROWS'>;
 }
 
 interface Step {
@@ -59,7 +59,7 @@ interface Step {
 }
 
 /** One step of a run. */
-export async function stepInventory(ctx: Ctx, task: Task<InventoryRun>, step: Step): Promise<void> {
+export async function stepInventory(ctx: InventoryCtx, task: Task<InventoryRun>, step: Step): Promise<void> {
   const run = task.state;
   if (run.ended !== undefined) return forgetRun(ctx.metadata, task, step.term);
   try {
@@ -80,7 +80,11 @@ export async function stepInventory(ctx: Ctx, task: Task<InventoryRun>, step: St
   }
 }
 
-async function isConfigured(ctx: Ctx, source: BucketRow, { inventory }: InventoryRun): Promise<boolean> {
+async function isConfigured(
+  ctx: InventoryCtx,
+  source: BucketRow,
+  { inventory }: InventoryRun,
+): Promise<boolean> {
   const now = findInventory(await readDocument(ctx, source, bucketInventories), inventory.Id);
   return now !== undefined && JSON.stringify(now) === JSON.stringify(inventory);
 }
@@ -104,7 +108,7 @@ const deniedHint =
   'the policy of the destination must allow s3:PutObject to the service s3.amazonaws.com; a KMS key must name its account';
 
 async function giveUp(
-  { metadata, telemetry }: Ctx,
+  { metadata, telemetry }: InventoryCtx,
   task: Task<InventoryRun>,
   { term, why, cause }: Step & { readonly why: string; readonly cause?: unknown },
 ): Promise<void> {
@@ -162,7 +166,7 @@ class Listed {
 }
 
 async function writeDataFile(
-  ctx: Ctx,
+  ctx: InventoryCtx,
   task: Task<InventoryRun>,
   { bucket, source, term, pause, signal }: Writing & { readonly source: BucketRow },
 ): Promise<void> {
@@ -209,7 +213,7 @@ async function writeDataFile(
   await saveRun(ctx.metadata, saved, { run: next, file: { key, size, md5 }, term });
 }
 
-async function readFacts(ctx: Ctx, bucket: BucketRow): Promise<InventoryFacts> {
+async function readFacts(ctx: InventoryCtx, bucket: BucketRow): Promise<InventoryFacts> {
   return {
     bucket,
     lifecycle: await readRules(ctx, bucket),
@@ -226,7 +230,7 @@ interface NewFile extends Omit<Step, 'pause'> {
 
 /** @returns the size and the MD5 of the content */
 async function write(
-  ctx: Ctx,
+  ctx: InventoryCtx,
   { inventory }: InventoryRun,
   { bucket, key, type, content, term, signal }: NewFile,
 ): Promise<Omit<DataFile, 'key'>> {
@@ -262,7 +266,7 @@ async function write(
 }
 
 async function writeManifest(
-  ctx: Ctx,
+  ctx: InventoryCtx,
   task: Task<InventoryRun>,
   { bucket, term, signal }: Writing,
 ): Promise<void> {
@@ -288,14 +292,14 @@ async function writeManifest(
 }
 
 async function* symlinkText(
-  { metadata }: Ctx,
+  { metadata }: InventoryCtx,
   run: InventoryRun,
   { name }: BucketRow,
 ): AsyncGenerator<string> {
   for await (const { key } of filesOfRun(metadata, run)) yield `s3://${name}/${key}\n`;
 }
 
-async function* manifestText({ metadata }: Ctx, run: InventoryRun): AsyncGenerator<string> {
+async function* manifestText({ metadata }: InventoryCtx, run: InventoryRun): AsyncGenerator<string> {
   const { bucket: sourceBucket, inventory, startedAt } = run;
   const { Bucket: destinationBucket, Format: fileFormat } = inventory.Destination.S3BucketDestination;
   const columns = listColumns(inventory);

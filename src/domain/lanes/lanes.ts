@@ -15,7 +15,12 @@ import {
   listDueHours,
   listsOldHoursAt,
 } from '../../metadata/background/hourly-consumer.ts';
-import { anyLaneOfSlot, isWaitingSlot, laneOf, laneOfSlot } from '../../metadata/background/hourly-queues.ts';
+import {
+  anyLaneOfSlot,
+  hashToLane,
+  isWaitingSlot,
+  laneOfSlot,
+} from '../../metadata/background/hourly-queues.ts';
 import type { Term } from '../../metadata/background/tasks.ts';
 import type { HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
 import { type LaneQueue, Pass } from './pass.ts';
@@ -68,7 +73,7 @@ export class Lanes {
     this.#generation = generation;
     this.#states = new TargetStates(ctx);
     this.#waiting = new WaitingRows(ctx);
-    for (const target of queue.targets) this.#targetsOf(laneOf(target)).add(target);
+    for (const target of queue.targets) this.#targetsOf(hashToLane(target)).add(target);
   }
 
   /** Starts every lane that has rows and does not run. @throws the error of a lane that failed since */

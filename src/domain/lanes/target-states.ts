@@ -378,7 +378,7 @@ export interface FailingTarget {
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
 
-const kindOf = (queue: string): TaskKind<FailingTarget> => ({ kind: `failing-targets-${queue}` });
+const failingTargets = (queue: string): TaskKind<FailingTarget> => ({ kind: `failing-targets-${queue}` });
 /** A target that is no longer used is forgotten after this time. */
 const retentionMs = 7 * 24 * 60 * 60 * 1000;
 
@@ -389,17 +389,22 @@ export async function storeFailure(
   { target, ...failure }: { readonly target: string } & Omit<FailingTarget, 'at'>,
 ): Promise<void> {
   const at = await metadata.now();
-  const found = await findTask(metadata, kindOf(queue), target);
+  const found = await findTask(metadata, failingTargets(queue), target);
   const state: FailingTarget = { ...failure, at };
   const expect = found?.revision ?? 'absent';
-  await putTask(metadata, kindOf(queue), { name: target, state, expect, expiresAt: at + retentionMs });
+  await putTask(metadata, failingTargets(queue), {
+    name: target,
+    state,
+    expect,
+    expiresAt: at + retentionMs,
+  });
 }
 
 /** The target has taken something. */
 export async function forgetFailure(metadata: Metadata, queue: string, target: string): Promise<void> {
-  const found = await findTask(metadata, kindOf(queue), target);
+  const found = await findTask(metadata, failingTargets(queue), target);
   if (found === undefined) return;
-  await putTasks(metadata, kindOf(queue), {
+  await putTasks(metadata, failingTargets(queue), {
     changes: [{ remove: { name: target }, expect: found.revision }],
   });
 }
@@ -409,6 +414,6 @@ export async function listFailing(
   queue: string,
 ): Promise<ReadonlyMap<string, FailingTarget>> {
   const failing = new Map<string, FailingTarget>();
-  for await (const { name, state } of everyTask(metadata, kindOf(queue))) failing.set(name, state);
+  for await (const { name, state } of everyTask(metadata, failingTargets(queue))) failing.set(name, state);
   return failing;
 }

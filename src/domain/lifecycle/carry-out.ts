@@ -19,13 +19,13 @@ import { changeKey } from '../objects/commit-version.ts';
 import { planDelete } from '../objects/delete-object.ts';
 import { isPending } from '../objects/replication-queue.ts';
 import { type Plan, planRemoveVersion } from '../objects/versions.ts';
-import { type Ctx as MoveCtx, moveVersion } from '../rebalance/move-version.ts';
+import { type MoveCtx, moveVersion } from '../rebalance/move-version.ts';
 import type { Pace } from '../rebalance/pace.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 import type { DueAction } from './due-action.ts';
 import type { Tally } from './progress.ts';
 
-export type Ctx = TransitionCtx & Pick<Context, 'telemetry'>;
+export type ActCtx = TransitionCtx & Pick<Context, 'telemetry'>;
 
 export interface Run {
   readonly bucket: BucketRow;
@@ -47,7 +47,7 @@ const results = {
 } as const satisfies Readonly<Record<DueAction['do'], Result>>;
 
 /** @returns `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again */
-export async function carryOut(ctx: Ctx, run: Run, action: DueAction): Promise<Result> {
+export async function carryOut(ctx: ActCtx, run: Run, action: DueAction): Promise<Result> {
   if (action.do !== 'abort' && isPending(action.version.row)) return 'undone';
   try {
     return (await commitAction(ctx, run, action)) ? results[action.do] : 'changed';
@@ -63,7 +63,7 @@ export async function carryOut(ctx: Ctx, run: Run, action: DueAction): Promise<R
   }
 }
 
-async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<boolean> {
+async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<boolean> {
   const { bucket, requestId } = run;
   const record = recordAction(ctx, run, action);
   if (action.do === 'abort') {
@@ -98,7 +98,7 @@ async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<bool
 }
 
 const findAgain = (
-  { metadata }: Pick<Ctx, 'metadata'>,
+  { metadata }: Pick<ActCtx, 'metadata'>,
   bucket: BucketRow,
   { key, version, isNull }: ObjectRow,
 ): Promise<Stored<ObjectRow> | undefined> => findVersion(metadata, bucket, key, isNull ? 'null' : version);
@@ -185,7 +185,7 @@ interface RecordedRun {
 /** The name that the public service states as the cause and the source of its own actions. */
 const service = services.inventory;
 
-const eventOf = {
+const eventNames = {
   expire: 'LifecycleExpiration',
   'remove-noncurrent': 'LifecycleExpiration',
   'remove-marker': 'LifecycleExpiration',
@@ -221,7 +221,7 @@ const recordAction = (ctx: RecordActionCtx, run: RecordedRun, action: DueAction)
     const isNothing = operation === undefined || (move === undefined && action.do !== 'abort');
     const line = isNothing ? [] : await lineOfAction(ctx, bucket, { operation, key, version, requestId });
     if (move === undefined || action.do === 'abort' || !hasListener(ctx, bucket)) return line;
-    const events = [eventOf[action.do]];
+    const events = [eventNames[action.do]];
     return [
       ...(await eventChanges(ctx, move, { events, principalId: service, source: service, requestId })),
       ...line,

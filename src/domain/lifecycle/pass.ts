@@ -8,7 +8,7 @@ import { findTask, putTask, type Task, type Term } from '../../metadata/backgrou
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
   ageChanges,
-  dayOf,
+  ageDay,
   hasLateVersions,
   listLifecycleBucket,
   putAge,
@@ -34,7 +34,7 @@ import type { Lifecycle } from '../configurations/lifecycle-rules.ts';
 import { lockTime } from '../objects/object-lock.ts';
 import type { Pace } from '../rebalance/pace.ts';
 import { type Backlog, pageRows as backlogPageRows, countBacklog, duePages, noBacklog } from './backlog.ts';
-import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
+import { type ActCtx, carryOut, type Run } from './carry-out.ts';
 import { findDueAction } from './due-action.ts';
 import {
   addTally,
@@ -46,7 +46,7 @@ import {
 } from './progress.ts';
 import { findFirstDays, nextPass, openWindows, positionBehind, readDuePage, startPosition } from './walk.ts';
 
-export type Ctx = ActCtx & Pick<Context, 'config'>;
+export type PassCtx = ActCtx & Pick<Context, 'config'>;
 
 const pageRows = 1_000;
 /** Keys that are worked on at a time. A local store writes what comes together in one transaction. */
@@ -98,7 +98,7 @@ const beginsForLate = ({ finishedAt }: LifecycleProgress, now: number): boolean 
 
 /** @returns the stored progress, and whether more is due now; undefined when the bucket is gone */
 export async function stepBucket(
-  ctx: Ctx,
+  ctx: PassCtx,
   step: Step,
 ): Promise<{ readonly task: Task<LifecycleProgress>; readonly isBusy: boolean } | undefined> {
   const { listed, task, term } = step;
@@ -144,7 +144,7 @@ function begin(
   { now, isRestart }: { readonly now: number; readonly isRestart: boolean },
 ): LifecycleProgress {
   const { token } = listed;
-  const day = dayOf(bucket.created);
+  const day = ageDay(bucket.created);
   const first = { upload: day, noncurrent: day, current: day, marker: day, restored: day };
   const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
@@ -161,7 +161,11 @@ interface Passing {
   readonly now: number;
 }
 
-async function advance(ctx: Ctx, step: Step, { bucket, state, now }: Passing): Promise<LifecycleProgress> {
+async function advance(
+  ctx: PassCtx,
+  step: Step,
+  { bucket, state, now }: Passing,
+): Promise<LifecycleProgress> {
   if (state.indexing.at !== 'done')
     return { ...state, indexing: await indexPage(ctx.metadata, bucket, state.indexing) };
   const lifecycle = await readRules(ctx, bucket);
@@ -204,7 +208,7 @@ interface Page {
 }
 
 async function actOnPage(
-  ctx: Ctx,
+  ctx: PassCtx,
   { actions, bytes, signal }: Step,
   { bucket, lifecycle, now, rows }: Page,
 ): Promise<{
@@ -264,7 +268,7 @@ async function actOnPage(
 }
 
 /** The limits of one turn of a bucket: its time, and the bytes of its transitions. */
-function openTurn({ clock }: Pick<Ctx, 'clock'>) {
+function openTurn({ clock }: Pick<PassCtx, 'clock'>) {
   const endsAt = clock.elapsed() + turnMs;
   let begunBytes = 0;
   let isFull = false;
@@ -281,7 +285,7 @@ function openTurn({ clock }: Pick<Ctx, 'clock'>) {
 
 /** One audit row for each page: a row for each version would double the writes, and the events name each version. */
 const audit = (
-  ctx: Ctx,
+  ctx: PassCtx,
   {
     bucket,
     requestId,

@@ -1,5 +1,5 @@
 /** Reads the entries of the age index that are old enough for a rule, a page at a time. */
-import { agesAt, dayMs, dayOf } from '../../metadata/objects/ages.ts';
+import { ageDay, agesAt, dayMs } from '../../metadata/objects/ages.ts';
 import { prefixRange } from '../../metadata/objects/objects.ts';
 import type { AgeKind, AgeRow } from '../../metadata/records/ages.ts';
 import { nextSound, soundPage } from '../../metadata/sound-rows.ts';
@@ -32,20 +32,20 @@ export const openWindows = (lifecycle: Lifecycle, now: number): DueEntries['wind
   restored: findWindows(lifecycle, 'restored', now),
 });
 
-const startOf = ({ first }: Pick<DueEntries, 'first'>, kind: AgeKind): Position => ({
+const firstPosition = ({ first }: Pick<DueEntries, 'first'>, kind: AgeKind): Position => ({
   kind,
   day: first[kind],
   slot: 0,
 });
 
-export const startPosition = (due: Pick<DueEntries, 'first'>): Position => startOf(due, passKinds[0]);
+export const startPosition = (due: Pick<DueEntries, 'first'>): Position => firstPosition(due, passKinds[0]);
 
-const slotsOf = ({ bucket }: DueEntries, kind: AgeKind): number =>
+const slotCount = ({ bucket }: DueEntries, kind: AgeKind): number =>
   kind === 'upload' ? 1 : (bucket.ageSlots ?? 1);
 
 /** The partition behind a position; undefined at the end of the pass. */
 function nextPartition(due: DueEntries, { kind, day, slot }: Position): Position | undefined {
-  if (slot + 1 < slotsOf(due, kind)) return { kind, day, slot: slot + 1 };
+  if (slot + 1 < slotCount(due, kind)) return { kind, day, slot: slot + 1 };
   return onDay(due, { kind, day: day + 1, slot: 0 });
 }
 
@@ -54,7 +54,7 @@ function onDay(due: DueEntries, position: Position): Position | undefined {
   const isReached = due.windows[position.kind].some(({ lastDay }) => position.day <= lastDay);
   if (isReached) return position;
   const next = passKinds[passKinds.indexOf(position.kind) + 1];
-  return next === undefined ? undefined : onDay(due, startOf(due, next));
+  return next === undefined ? undefined : onDay(due, firstPosition(due, next));
 }
 
 interface DuePage {
@@ -114,7 +114,7 @@ export async function findFirstDays(
   let looked = 0;
   for (const kind of passKinds) {
     const slots = kind === 'upload' ? 1 : (bucket.ageSlots ?? 1);
-    for (; found[kind] < dayOf(now) - openDays; found[kind] += 1) {
+    for (; found[kind] < ageDay(now) - openDays; found[kind] += 1) {
       const day = found[kind];
       let isEmpty = true;
       for (let slot = 0; isEmpty && slot < slots; slot += 1) {
@@ -171,23 +171,23 @@ const moments: Readonly<Record<AgeKind, (rule: LifecycleRule) => readonly Moment
 };
 
 /** The last day of entries that an action of this moment can be due for; undefined while it is not due for any. */
-function lastDayOf(
+function findLastDay(
   { isNow, Days, Date: date }: Moment,
   lifecycle: Lifecycle,
   now: number,
 ): number | undefined {
-  if (isNow) return dayOf(now);
+  if (isNow) return ageDay(now);
   // Entries of the day of `bornBefore` are too young, unless it is a midnight of a shorter day (SVC_LIFECYCLE_DAY).
   if (Days !== undefined) return Math.ceil(bornBefore(now, Days, lifecycle) / dayMs) - 1;
-  return date !== undefined && Date.parse(date) <= now ? dayOf(now) : undefined;
+  return date !== undefined && Date.parse(date) <= now ? ageDay(now) : undefined;
 }
 
 function findWindows(lifecycle: Lifecycle, kind: AgeKind, now: number): readonly Window[] {
   // The end of a restored copy depends on no rule.
-  if (kind === 'restored') return [{ rule: '', prefix: '', lastDay: dayOf(now) }];
+  if (kind === 'restored') return [{ rule: '', prefix: '', lastDay: ageDay(now) }];
   return lifecycle.Rule.filter(({ Status }) => Status === 'Enabled').flatMap((rule) =>
     moments[kind](rule).flatMap((moment) => {
-      const lastDay = lastDayOf(moment, lifecycle, now);
+      const lastDay = findLastDay(moment, lifecycle, now);
       return lastDay === undefined
         ? []
         : [{ rule: rule.ID ?? '', prefix: readRuleFilter(rule).prefix, lastDay }];
@@ -225,7 +225,7 @@ export function nextPass(
   let next = now + restMsMax;
   for (const kind of passKinds) {
     // An entry of the first day was created at its beginning at the earliest.
-    const born = Math.min(first[kind], dayOf(now)) * dayMs;
+    const born = Math.min(first[kind], ageDay(now)) * dayMs;
     const rules = lifecycle.Rule.filter(({ Status }) => Status === 'Enabled').flatMap(moments[kind]);
     for (const { isNow, Days, Date: date } of rules) {
       const at = isNow ? nextMidnight : Days !== undefined ? born + Days * day : Date.parse(date ?? '');

@@ -11,8 +11,8 @@ import { changeDocument } from '../configurations/documents.ts';
 import { type ObjectLockConfiguration, objectLock } from '../configurations/families.ts';
 import { type KeyUser, wrapKey } from '../content/provider-key.ts';
 import type { ByProvider } from '../content/requested-encryption.ts';
-import { type Ctx as KeyCtx, openObjectKey } from '../content/wrapped-key.ts';
-import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { type KeyCtx, openObjectKey } from '../content/wrapped-key.ts';
+import { type CommitCtx, changeKey, type KeyState } from './commit-version.ts';
 import { assertLockable, assertRemovable, lockTime, type Retention, withRetention } from './object-lock.ts';
 import { archives, assertObject, restoredUntil } from './read-object.ts';
 import { stamped } from './stamp.ts';
@@ -44,7 +44,7 @@ export function assertFits(row: ObjectRow): void {
  * Amends one version. Changes of it by concurrent requests are not lost.
  * @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker
  */
-export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<ObjectRow> {
+export async function amendVersion(ctx: CommitCtx, amendment: Amendment): Promise<ObjectRow> {
   const { bucket, key, requestId, record, amend } = amendment;
   let amended: ObjectRow | undefined;
   await changeKey(ctx, {
@@ -68,7 +68,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
 }
 
 async function findTarget(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<CommitCtx, 'metadata'>,
   { key, versionId }: Amendment,
   { bucket, head }: KeyState,
 ): Promise<Stored<ObjectRow>> {
@@ -84,7 +84,7 @@ type About = Omit<Amendment, 'amend'>;
 
 /** @param requested undefined removes the retention @throws AccessDenied as `withRetention` does */
 export async function putRetention(
-  ctx: Ctx,
+  ctx: CommitCtx,
   about: About,
   { requested, bypass }: { readonly requested: Retention | undefined; readonly bypass: boolean },
 ): Promise<ObjectRow> {
@@ -99,7 +99,7 @@ export async function putRetention(
   });
 }
 
-export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): Promise<ObjectRow> {
+export async function putLegalHold(ctx: CommitCtx, about: About, legalHold: boolean): Promise<ObjectRow> {
   assertLockable(about.bucket);
   return amendVersion(ctx, { ...about, amend: (row) => ({ ...row, lock: { ...row.lock, legalHold } }) });
 }
@@ -157,7 +157,7 @@ interface Rewrap {
  * Object Lock holds, and for keys that the user may not use; OperationAborted when another request replaced the version or
  * wrapped its key meanwhile
  */
-export async function rewrapKey(ctx: Ctx & KeyCtx, rewrap: Rewrap): Promise<void> {
+export async function rewrapKey(ctx: CommitCtx & KeyCtx, rewrap: Rewrap): Promise<void> {
   const { bucket, row, how, user, ...amendment } = rewrap;
   const { key, encryption } = row;
   if (encryption === undefined || encryption.by === 'customer')
@@ -195,7 +195,7 @@ const computeEnd = (now: number, days: number): number => Math.ceil((now + days 
  * @throws InvalidObjectState for a storage class that needs no restore
  */
 export async function restoreVersion(
-  ctx: Ctx,
+  ctx: CommitCtx,
   about: Omit<Amendment, 'amend'>,
   days: number,
 ): Promise<{ readonly wasRestored: boolean }> {

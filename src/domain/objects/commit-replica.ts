@@ -8,16 +8,16 @@ import { findSite } from '../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
-import { drawVersion, timeOf } from '../common/ids.ts';
+import { drawVersion, versionTime } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
 import type { Freed } from '../quotas/amounts.ts';
 import type { Reservation } from '../quotas/reservation.ts';
 import { assertFits } from './amend-version.ts';
-import { type Ctx, changeKey } from './commit-version.ts';
+import { type CommitCtx, changeKey } from './commit-version.ts';
 import { mfaRequired } from './delete-object.ts';
 import { findById, findNeighbours, newerNull, planReplica } from './find-replica.ts';
 import { assertLockable, lockAtWrite, lockTime } from './object-lock.ts';
-import { stampOf } from './stamp.ts';
+import { orderStamp } from './stamp.ts';
 import { type FreshVersion, type Plan, planRemoveVersion } from './versions.ts';
 
 /** `present`: nothing changed. `superseded`: the site has a later state. `removed`: the site has removed the version permanently. */
@@ -98,7 +98,7 @@ export function assertReceivable(
       'InvalidBucketState',
       `Bucket ${bucket.name} does not take replicas: its versioning must be Enabled.`,
     );
-  const latest = Math.max(timeOf(version), timeOf(stamp), modified);
+  const latest = Math.max(versionTime(version), versionTime(stamp), modified);
   if (latest > clock.now() + aheadMax)
     throw fail('InvalidArgument', {
       message: `The version has the time ${formatTime(latest)}, more than 24 hours ahead of the clock of this site. Correct the clocks of both sites.`,
@@ -158,7 +158,7 @@ const describe = ({
  * @throws NoSuchVersion where it does not exist, and its content was not sent
  */
 export async function commitReplica(
-  ctx: Ctx,
+  ctx: CommitCtx,
   replica: Replica,
   { content, op, then, reservation, freed }: ReplicaCommit,
 ): Promise<CommittedReplica> {
@@ -223,7 +223,7 @@ const describedRow = ({ version, isNull, marker, size, etag, checksum }: Replica
 });
 
 async function freshReplica(
-  ctx: Ctx,
+  ctx: CommitCtx,
   { key, document, owner, acl, requestId }: Replica,
   {
     bucket,
@@ -247,7 +247,7 @@ async function freshReplica(
     ...(acl === undefined ? {} : { acl }),
     ...(lock === undefined ? {} : { lock }),
     replication: 'REPLICA',
-    ...(document.stamp === stampOf({ version: document.version }) ? {} : { stamp: document.stamp }),
+    ...(document.stamp === orderStamp({ version: document.version }) ? {} : { stamp: document.stamp }),
     trace: withSite(trace, site),
     conditional: true,
   };
@@ -264,7 +264,7 @@ interface DecidedState {
 
 /** Tags and ACL of an existing version, if the document has later ones. Its lock is joined in any case. */
 async function decideState(
-  ctx: Ctx,
+  ctx: CommitCtx,
   { document, acl, assertMay }: Replica,
   {
     bucket,
@@ -273,7 +273,7 @@ async function decideState(
   }: { readonly bucket: BucketRow; readonly existing: Stored<ObjectRow>; readonly site: string },
 ): Promise<DecidedState> {
   const { row, revision } = existing;
-  const former = stampOf(row);
+  const former = orderStamp(row);
   if (row.marker || document.stamp === former) return { outcome: 'present', row };
   const isLater = document.stamp > former;
   const now = await lockTime(ctx);
@@ -296,7 +296,7 @@ async function decideState(
 
 /** The effects of a version that the site lacks. */
 export async function effectsOfNew(
-  ctx: Pick<Ctx, 'clock' | 'metadata'>,
+  ctx: Pick<CommitCtx, 'clock' | 'metadata'>,
   { document: { marker, headers, lock = {} }, acl }: Pick<Replica, 'document' | 'acl'>,
 ): Promise<readonly ReplicaEffect[]> {
   if (marker) return ['delete-marker'];
@@ -329,7 +329,7 @@ function withLock({ lock: _, ...row }: ObjectRow, lock: Lock | undefined): Objec
 }
 
 async function withState(
-  ctx: Ctx,
+  ctx: CommitCtx,
   {
     row,
     document,
@@ -403,7 +403,7 @@ interface ReplicaRemoval {
  * @throws AccessDenied for one under Object Lock, and where the bucket requires MFA
  */
 export async function removeReplica(
-  ctx: Ctx,
+  ctx: CommitCtx,
   { bucket, key, version, record, requestId }: ReplicaRemoval,
 ): Promise<boolean> {
   const change = { bucket, key, requestId, id: `${requestId}-${drawVersion(ctx)}`, record };

@@ -19,7 +19,7 @@ import { assertRemovable, lockTime } from './object-lock.ts';
 import { replicated } from './replication-queue.ts';
 import { type Plan, wasSent } from './versions.ts';
 
-export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
+export type CommitCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** The rows that a decision is based on; each attempt reads them again, except for a head that was requested beforehand. */
 export interface KeyState {
@@ -70,17 +70,21 @@ const eagerAttempts = 4;
 const pauseStepMs = 4;
 const pauseMaxMs = 100;
 
-const pause = (ctx: Pick<Ctx, 'clock' | 'random'>, attempt: number): Promise<void> => {
+const pause = (ctx: Pick<CommitCtx, 'clock' | 'random'>, attempt: number): Promise<void> => {
   const longest = Math.min((attempt - eagerAttempts + 1) * pauseStepMs, pauseMaxMs);
   return ctx.clock.sleep((longest * ((ctx.random.bytes(1)[0] ?? 0) + 1)) / 256);
 };
 
-export const changeKey = (ctx: Ctx, change: KeyChange): Promise<KeyOutcome> =>
+export const changeKey = (ctx: CommitCtx, change: KeyChange): Promise<KeyOutcome> =>
   change.reservation === undefined
     ? withReservation(ctx, (reservation) => changeReserved(ctx, change, reservation))
     : changeReserved(ctx, change, change.reservation);
 
-async function changeReserved(ctx: Ctx, change: KeyChange, reservation: Reservation): Promise<KeyOutcome> {
+async function changeReserved(
+  ctx: CommitCtx,
+  change: KeyChange,
+  reservation: Reservation,
+): Promise<KeyOutcome> {
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
@@ -129,12 +133,12 @@ async function changeReserved(ctx: Ctx, change: KeyChange, reservation: Reservat
  * Refuses to remove versions under Object Lock. A plan names the revision of each row that it removes, so a retention or hold that
  * is set meanwhile refuses the commit, and this check runs again.
  */
-async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {
+async function assertUnlocked(ctx: CommitCtx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {
   const now = await lockTime(ctx);
   for (const row of gone) assertRemovable(row, { now, bypass });
 }
 
-async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyState> {
+async function readState(ctx: CommitCtx, bucket: BucketRow, key: string): Promise<KeyState> {
   const head = await findHead(ctx.metadata, bucket, key);
   const nullVersion = bucket.versioning === 'Suspended' ? head?.row.nullVersion : undefined;
   const oldNull =
@@ -148,19 +152,19 @@ async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyS
 const oldMs = 36 * 60 * 60 * 1000;
 
 /** Makes the lifecycle worker begin with the first day again, for a version that is older than its commit. */
-function announceOld({ clock }: Ctx, bucket: BucketRow, { fresh }: Plan): readonly SideChange[] {
+function announceOld({ clock }: CommitCtx, bucket: BucketRow, { fresh }: Plan): readonly SideChange[] {
   const isOld = fresh !== undefined && fresh.modified < clock.now() - oldMs;
   return isOld && bucketLifecycle.name in bucket.documents ? [announceLateVersion(bucket)] : [];
 }
 
-const tombstones = ({ config }: Ctx, { gone }: Plan, now: number): readonly SideChange[] =>
+const tombstones = ({ config }: CommitCtx, { gone }: Plan, now: number): readonly SideChange[] =>
   gone.filter(wasSent).map((row) => tombstone(row, { now, retentionMs: config.SVC_REPLICATION_TOMBSTONES }));
 
 /** The change of usage of a version that a plan moves to another storage class. */
 const reclassified = ({ former, amended }: Plan) =>
   former === undefined || amended === undefined || former.storageClass === amended.storageClass
     ? []
-    : [deltaOf(former, -1), deltaOf(amended, 1)];
+    : [usageDelta(former, -1), usageDelta(amended, 1)];
 
 /** The changes of the age index; nothing is computed for a bucket without one. */
 const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange[] =>
@@ -168,7 +172,7 @@ const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange
     ? []
     : ageChanges(bucket, { before, after: changes.flatMap((each) => ('put' in each ? [each.put] : [])) });
 
-const deltaOf = ({ storageClass, size, marker }: ObjectRow, sign: 1 | -1): UsageDelta => ({
+const usageDelta = ({ storageClass, size, marker }: ObjectRow, sign: 1 | -1): UsageDelta => ({
   storageClass,
   bytes: sign * size,
   objects: marker ? 0 : sign,
@@ -176,8 +180,8 @@ const deltaOf = ({ storageClass, size, marker }: ObjectRow, sign: 1 | -1): Usage
 
 /** Delete markers are in the list with amounts of 0, because the counter stores the time of each write and each deletion. */
 const usageDeltas = (plan: Plan): readonly UsageDelta[] => [
-  ...(plan.fresh === undefined ? [] : [deltaOf(plan.fresh, 1)]),
-  ...plan.gone.map((row) => deltaOf(row, -1)),
+  ...(plan.fresh === undefined ? [] : [usageDelta(plan.fresh, 1)]),
+  ...plan.gone.map((row) => usageDelta(row, -1)),
   ...reclassified(plan),
 ];
 

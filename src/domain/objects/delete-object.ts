@@ -5,7 +5,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Revision } from '../../ports/metadata-store.ts';
 import { assertVersionId, drawVersion } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
-import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { type CommitCtx, changeKey, type KeyState } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
 import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
 
@@ -32,7 +32,7 @@ interface Deleted {
   readonly version: ObjectRow | undefined;
 }
 
-export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
+export async function deleteObject(ctx: CommitCtx, deletion: Deletion): Promise<Deleted> {
   const { bucket, key, record, requestId, versionId, bypass = false } = deletion;
   assertVersionId(versionId);
   // A version never changes, so the public service evaluates conditions for the current version alone.
@@ -52,7 +52,11 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
   return { version: outcome.plan.fresh ?? outcome.plan.gone[0] };
 }
 
-function decideDelete(ctx: Ctx, deletion: Deletion, { bucket, head, oldNull }: KeyState): Plan | undefined {
+function decideDelete(
+  ctx: CommitCtx,
+  deletion: Deletion,
+  { bucket, head, oldNull }: KeyState,
+): Plan | undefined {
   if (deletion.conditions !== undefined)
     checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
   return planDelete(ctx, { bucket, head, oldNull }, deletion);
@@ -60,7 +64,7 @@ function decideDelete(ctx: Ctx, deletion: Deletion, { bucket, head, oldNull }: K
 
 /** Removes the object, or adds a delete marker in a bucket that ever had versioning. Undefined: there is nothing to do. */
 export function planDelete(
-  ctx: Pick<Ctx, 'clock' | 'random'>,
+  ctx: Pick<CommitCtx, 'clock' | 'random'>,
   { bucket, head, oldNull }: KeyState,
   deletion: Pick<Deletion, 'key' | 'owner' | 'requestId'>,
 ): Plan | undefined {
@@ -82,7 +86,7 @@ export function planDelete(
 }
 
 async function decideVersion(
-  ctx: Ctx,
+  ctx: CommitCtx,
   deletion: Deletion,
   { bucket, head }: KeyState,
 ): Promise<Plan | undefined> {
@@ -98,7 +102,7 @@ async function decideVersion(
 type Removal = 'gone' | 'kept' | 'nothing';
 
 export async function removeSeenVersion(
-  ctx: Ctx,
+  ctx: CommitCtx,
   bucket: BucketRow,
   {
     row,

@@ -10,7 +10,7 @@ import type { SideChange } from '../../ports/metadata-store.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
 import { nameLane } from '../configurations/replication-destination.ts';
-import { stampOf } from './stamp.ts';
+import { orderStamp } from './stamp.ts';
 import { type Plan, wasSent } from './versions.ts';
 
 /** The plan with the versions to replicate marked and queued. */
@@ -79,7 +79,7 @@ export async function queueTask(
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
     ...(restores ? { restores } : {}),
-    stamp: stampOf(row),
+    stamp: orderStamp(row),
     ...(hasContent ? { bytes: size } : {}),
   };
   const slot = laneSlot(nameLane(rule.Destination.Bucket), key);
@@ -115,18 +115,18 @@ function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): bool
 /** A rule of the first version of the API, which has no filter, also replicates delete markers. */
 const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
   (rule.Filter === undefined || rule.DeleteMarkerReplication?.Status === 'Enabled') &&
-  key.startsWith(prefixOf(rule)) &&
-  tagsOf(rule).length === 0;
+  key.startsWith(rulePrefix(rule)) &&
+  ruleTags(rule).length === 0;
 
 const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryption }: ObjectRow): boolean =>
-  key.startsWith(prefixOf(rule)) &&
+  key.startsWith(rulePrefix(rule)) &&
   // An object that a key provider encrypted is replicated only when the rule enables SseKmsEncryptedObjects.
   (encryption?.by !== 'provider' ||
     rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
-  tagsOf(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));
+  ruleTags(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));
 
-export const prefixOf = ({ Filter, Prefix }: ReplicationRule): string =>
+export const rulePrefix = ({ Filter, Prefix }: ReplicationRule): string =>
   Filter?.And?.Prefix ?? Filter?.Prefix ?? Prefix ?? '';
 
-const tagsOf = ({ Filter }: ReplicationRule) =>
+const ruleTags = ({ Filter }: ReplicationRule) =>
   Filter?.And?.Tag ?? (Filter?.Tag === undefined ? [] : [Filter.Tag]);

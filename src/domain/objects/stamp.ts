@@ -8,7 +8,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
-import { drawVersion, orderOf } from '../common/ids.ts';
+import { drawVersion, versionOrder } from '../common/ids.ts';
 
 interface Ctx {
   readonly caches: Caches;
@@ -18,8 +18,8 @@ interface Ctx {
 }
 
 /** A version that was never amended has the ordered digits of its id. */
-export const stampOf = ({ stamp, version }: Pick<ObjectRow, 'stamp' | 'version'>): string =>
-  stamp ?? orderOf(version);
+export const orderStamp = ({ stamp, version }: Pick<ObjectRow, 'stamp' | 'version'>): string =>
+  stamp ?? versionOrder(version);
 
 /** Whether an amendment changed what sites exchange about a version beside its content. */
 const isExchanged = (former: ObjectRow, amended: ObjectRow): boolean =>
@@ -37,5 +37,5 @@ export async function stamped(
   if (bucket.versioning === '' || !isExchanged(former, amended)) return amended;
   const site = await findSite(ctx);
   const { trace: _, ...row } = amended;
-  return { ...row, stamp: `${orderOf(drawVersion(ctx, stampOf(former)))}-${site}` };
+  return { ...row, stamp: `${versionOrder(drawVersion(ctx, orderStamp(former)))}-${site}` };
 }

@@ -36,7 +36,7 @@ export interface Plan {
   readonly then?: readonly SideChange[];
 }
 
-const positionOf = (row: ObjectRow): SortOf<typeof objects> => ({
+const rowPosition = (row: ObjectRow): SortOf<typeof objects> => ({
   space: row.space,
   key: row.key,
   slot: row.slot,
@@ -86,7 +86,7 @@ export function planNewVersion(
   if (head !== undefined && head.row.space === next.space) changes.push({ put: next, expect: head.revision });
   else {
     changes.push({ put: next, expect: 'absent' });
-    if (head !== undefined) changes.push({ remove: positionOf(head.row), expect: head.revision });
+    if (head !== undefined) changes.push({ remove: rowPosition(head.row), expect: head.revision });
     // Without a check a concurrent writer could create a head in the other space.
     else if (bucket.versioning !== '')
       changes.push({ check: headPosition(next.key, !next.marker), expect: 'absent' });
@@ -95,7 +95,7 @@ export function planNewVersion(
   if (head !== undefined && !replaced)
     changes.push({ put: asHistory(head.row, fresh.modified), expect: 'absent' });
   if (isNull && oldNull !== undefined)
-    changes.push({ remove: positionOf(oldNull.row), expect: oldNull.revision });
+    changes.push({ remove: rowPosition(oldNull.row), expect: oldNull.revision });
 
   const gone = [replaced ? head.row : undefined, isNull ? oldNull?.row : undefined].filter(
     (row) => row !== undefined,
@@ -106,7 +106,7 @@ export function planNewVersion(
 
 /** Without versioning a delete removes the object. */
 export const planRemoval = (head: Stored<ObjectRow>): Plan => ({
-  changes: [{ remove: positionOf(head.row), expect: head.revision }],
+  changes: [{ remove: rowPosition(head.row), expect: head.revision }],
   before: [head.row],
   gone: [head.row],
 });
@@ -121,7 +121,7 @@ export function planRemoveVersion(
   next: Stored<ObjectRow> | undefined,
 ): Plan {
   if (target.row.slot !== headSlot) {
-    const changes: Change<typeof objects>[] = [{ remove: positionOf(target.row), expect: target.revision }];
+    const changes: Change<typeof objects>[] = [{ remove: rowPosition(target.row), expect: target.revision }];
     const before = target.row.isNull ? [target.row, head.row] : [target.row];
     if (target.row.isNull) changes.push({ put: asHead(head.row, undefined), expect: head.revision });
     return { changes, before, gone: [target.row] };
@@ -134,7 +134,7 @@ export function planRemoveVersion(
   ];
   if (promoted.space === head.row.space) changes.push({ put: promoted, expect: head.revision });
   else {
-    changes.push({ remove: positionOf(head.row), expect: head.revision });
+    changes.push({ remove: rowPosition(head.row), expect: head.revision });
     changes.push({ put: promoted, expect: 'absent' });
   }
   return { changes, before: [head.row, next.row], gone: [head.row] };

@@ -27,7 +27,7 @@ import { type Conditions, checkWrite } from './conditions.ts';
 import { lockAtWrite } from './object-lock.ts';
 import { planNewVersion } from './versions.ts';
 
-export type Ctx = Pick<
+export type WriteCtx = Pick<
   Context,
   | 'caches'
   | 'metadata'
@@ -67,7 +67,7 @@ export interface WrittenObject {
   readonly won: boolean;
 }
 
-export const writeObject = (ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> =>
+export const writeObject = (ctx: WriteCtx, object: NewObject, content: Content): Promise<WrittenObject> =>
   hasQuota(object.bucket)
     ? withReservation(ctx, async (reservation) =>
         writeReserved(ctx, { ...object, reservation }, await admit(ctx, object, { content, reservation })),
@@ -75,7 +75,7 @@ export const writeObject = (ctx: Ctx, object: NewObject, content: Content): Prom
     : writeReserved(ctx, object, content);
 
 async function writeReserved(
-  ctx: Ctx,
+  ctx: WriteCtx,
   object: NewObject & { readonly reservation?: Reservation },
   content: Content,
 ): Promise<WrittenObject> {
@@ -144,7 +144,7 @@ export interface ObjectCommit {
  * versioning, the loser commits again over the new head. `SVC_PUT_RACE=retry` makes every loser commit again.
  */
 export async function commitObject(
-  ctx: Ctx,
+  ctx: WriteCtx,
   object: NewObject,
   { op, content, requested, then, reservation, freed }: ObjectCommit,
 ): Promise<WrittenObject> {

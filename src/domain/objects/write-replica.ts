@@ -24,8 +24,8 @@ import {
   type Replica,
 } from './commit-replica.ts';
 import { findById } from './find-replica.ts';
-import { stampOf } from './stamp.ts';
-import type { Ctx as WriteCtx } from './write-object.ts';
+import { orderStamp } from './stamp.ts';
+import type { WriteCtx } from './write-object.ts';
 
 interface ReplicaWrite extends Replica {
   /** Absent: the content is stored unencrypted. */
@@ -57,7 +57,7 @@ async function writeReserved(
   const existing = (await findById(ctx, { bucket, head }, version))?.row;
   if (existing !== undefined) {
     assertSameContent(existing, document);
-    if (stampOf(existing) === document.stamp) return { outcome: 'present', row: existing, won: false };
+    if (orderStamp(existing) === document.stamp) return { outcome: 'present', row: existing, won: false };
     // The signature of the document is verified at the end of the body.
     for await (const _ of source);
     return commitReplica(ctx, write, {});

@@ -5,7 +5,7 @@ import { findSessionPart } from '../../metadata/objects/uploads.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Content } from '../content/store-bytes.ts';
 import { type Amount, type Freed, freedBy, nothing, subtract } from './amounts.ts';
-import { assertSize, type Ctx, hasQuota, type Reservation } from './reservation.ts';
+import { assertSize, hasQuota, type Reservation, type ShareCtx } from './reservation.ts';
 
 interface Admitted {
   readonly bucket: BucketRow;
@@ -28,7 +28,7 @@ const stepBytes = 1024 ** 2;
  * @throws QuotaExceeded
  */
 export async function admit(
-  ctx: Ctx,
+  ctx: ShareCtx,
   admitted: Admitted,
   { content, reservation }: { readonly content: Content; readonly reservation: Reservation },
 ): Promise<Content> {
@@ -48,7 +48,7 @@ export async function admit(
 
 /** Reserves room for an object or a part of this size. */
 export async function reserveSize(
-  ctx: Ctx,
+  ctx: ShareCtx,
   admitted: Admitted,
   { size, reservation }: { readonly size: number; readonly reservation: Reservation },
 ): Promise<void> {
@@ -71,7 +71,7 @@ export async function reserveSize(
 const isExceeded = (cause: unknown): boolean => cause instanceof Refusal && cause.code === 'QuotaExceeded';
 
 async function replacedPart(
-  { metadata }: Ctx,
+  { metadata }: ShareCtx,
   { uploadId, part }: NonNullable<Admitted['part']>,
 ): Promise<Freed> {
   const stored = (await findSessionPart(metadata, uploadId, part))?.row.stored;
@@ -79,14 +79,17 @@ async function replacedPart(
 }
 
 /** A write replaces the null version of its key, unless versioning is enabled. */
-async function replacedBy({ metadata }: Ctx, { bucket, key, isNull = false }: Admitted): Promise<Amount> {
+async function replacedBy(
+  { metadata }: ShareCtx,
+  { bucket, key, isNull = false }: Admitted,
+): Promise<Amount> {
   if (key === undefined || (bucket.versioning === 'Enabled' && !isNull)) return nothing;
   const found = (await findVersion(metadata, bucket, key, 'null'))?.row;
   return found === undefined || found.marker ? nothing : { bytes: found.size, objects: 1 };
 }
 
 async function reserveUpTo(
-  ctx: Ctx,
+  ctx: ShareCtx,
   admitted: Admitted,
   { size, reservation }: { readonly size: number; readonly reservation: Reservation },
 ): Promise<number> {

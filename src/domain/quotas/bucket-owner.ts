@@ -6,7 +6,7 @@ import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findBucket, moveBucket, pageBuckets, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { commitShare, commitShares, findAccountQuota, readShares } from '../../metadata/buckets/quotas.ts';
-import { accountUsage, counterChanges, holdersOf, readUsage } from '../../metadata/buckets/usage.ts';
+import { accountUsage, counterChanges, listHolders, readUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { AccountQuotaRow } from '../../metadata/records/usage.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
@@ -20,7 +20,14 @@ import { bucketAcl, ownershipControls } from '../configurations/families.ts';
 import { sum } from './amounts.ts';
 import { exceeded } from './exceeded.ts';
 import { enterIfLeftOut } from './quota-limits.ts';
-import { accountHolder, bucketsOf, holderScope, holdersFor, ownerOf, type QuotaHolder } from './scopes.ts';
+import {
+  accountHolder,
+  describeHolder,
+  everyBucketOf,
+  holderScope,
+  holdersFor,
+  type QuotaHolder,
+} from './scopes.ts';
 import { isSettled, recall } from './shares.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
@@ -103,7 +110,7 @@ async function assertMovable(ctx: Ctx, closed: BucketRow, owner: string): Promis
   // An access point belongs to the account of its bucket: the former owner's account would still decide about requests. One that is
   // created from now on is withdrawn, because its creator reads the bucket again.
   if (closed.owner !== owner) await assertUnattached(ctx, closed);
-  if (holdersOf(closed).length > 0 && !(await isSettled(ctx, closed.id)))
+  if (listHolders(closed).length > 0 && !(await isSettled(ctx, closed.id)))
     throw fail(
       'ServiceUnavailable',
       `The counters of bucket ${closed.name} miss additions of a gateway that died. Send the request again in a minute.`,
@@ -112,7 +119,7 @@ async function assertMovable(ctx: Ctx, closed: BucketRow, owner: string): Promis
 
 /** What the bucket holds leaves the counters of its former account and user. */
 async function leaveCounters({ metadata }: Ctx, bucket: BucketRow) {
-  const holders = holdersOf(bucket);
+  const holders = listHolders(bucket);
   if (holders.length === 0) return [];
   const { bytes, objects } = sum((await readUsage(metadata, bucket.id)).values());
   const left = [{ storageClass: '', bytes: -bytes, objects: -objects }];
@@ -235,7 +242,7 @@ async function announce(
     const now = await metadata.now();
     const creating = shares.filter(({ row }) => row.at + creatingMsMax > now);
     // After the announcements: a bucket that was created between the two reads is counted twice, and never not at all.
-    const names = await namesOf(ctx, holder, maxBuckets);
+    const names = await readNames(ctx, holder, maxBuckets);
     if (names.has(name) || (exists !== true && (await findBucket(metadata, name)) !== undefined))
       return undefined;
     for (const { row } of creating) names.add(row.holder);
@@ -243,7 +250,7 @@ async function announce(
     names.delete(name);
     if (names.size >= maxBuckets)
       throw exceeded({
-        ...ownerOf(holder),
+        ...describeHolder(holder),
         limit: 'maxBuckets',
         allowed: maxBuckets,
         used: names.size,
@@ -259,11 +266,11 @@ async function announce(
 }
 
 /** The names of the holder's buckets, up to one more than the limit. */
-async function namesOf(ctx: HolderCtx, holder: QuotaHolder, max: number): Promise<Set<string>> {
+async function readNames(ctx: HolderCtx, holder: QuotaHolder, max: number): Promise<Set<string>> {
   const { metadata } = ctx;
   const names = new Set<string>();
   if (holder.field === 'userQuota') {
-    for await (const { name } of bucketsOf(ctx, holder)) if (names.add(name).size > max) break;
+    for await (const { name } of everyBucketOf(ctx, holder)) if (names.add(name).size > max) break;
     return names;
   }
   let after: string | undefined;

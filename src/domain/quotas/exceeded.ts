@@ -65,13 +65,13 @@ type ScopeFacts = Pick<Exceeded, 'of' | 'name' | 'account'>;
 /** @param need what the write adds, beside what it replaces */
 export function exceededIn(facts: ScopeFacts, need: Amount, { limits, used, reserved }: ScopeUse): Refusal {
   const kind = used.bytes + reserved.bytes + need.bytes > limits.bytes ? 'bytes' : 'objects';
-  const limitOf = {
+  const limitFields = {
     bytes: facts.of === 'bucket' ? 'maxBytes' : 'totalMaxBytes',
     objects: 'maxObjects',
   } as const;
   return exceeded({
     ...facts,
-    limit: limitOf[kind],
+    limit: limitFields[kind],
     allowed: limits[kind],
     used: used[kind],
     requested: need[kind],

@@ -15,8 +15,8 @@ import type { State } from '../common/recorder.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
 import { sum } from './amounts.ts';
-import { bucketScope, bucketsOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
-import { type Ctx, fenceBucket, isSettled, recall } from './shares.ts';
+import { bucketScope, everyBucketOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
+import { fenceBucket, isSettled, recall, type ShareCtx } from './shares.ts';
 
 export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes' | 'isDefault'>;
 
@@ -30,7 +30,7 @@ interface AccountQuotaChange {
 }
 
 export async function putAccountQuota(
-  ctx: Ctx,
+  ctx: ShareCtx,
   holder: QuotaHolder,
   {
     quota,
@@ -50,12 +50,12 @@ export async function putAccountQuota(
     record?.applied();
     return { value: row.epoch };
   });
-  for await (const bucket of bucketsOf(ctx, holder)) await enterBucket(ctx, bucket, { holder, epoch });
+  for await (const bucket of everyBucketOf(ctx, holder)) await enterBucket(ctx, bucket, { holder, epoch });
   await recall(ctx, holderScope(holder, epoch), () => true);
 }
 
 export async function deleteAccountQuota(
-  ctx: Ctx,
+  ctx: ShareCtx,
   holder: QuotaHolder,
   { record, check }: AccountQuotaChange,
 ): Promise<void> {
@@ -69,7 +69,7 @@ export async function deleteAccountQuota(
   record?.applied();
   const { epoch } = found.row;
   const { field } = holder;
-  for await (const bucket of bucketsOf(ctx, holder)) {
+  for await (const bucket of everyBucketOf(ctx, holder)) {
     if (bucket[field] !== epoch) continue;
     await changeBucket(ctx, bucket, {
       change: (row) => {
@@ -85,7 +85,7 @@ export async function deleteAccountQuota(
  * counters: their commits wait, as they do beside a DeleteBucket.
  */
 async function enterBucket(
-  ctx: Ctx,
+  ctx: ShareCtx,
   bucket: Pick<BucketRow, 'name' | 'id'>,
   { holder: { field }, epoch }: { readonly holder: QuotaHolder; readonly epoch: string },
 ): Promise<void> {
@@ -123,7 +123,7 @@ async function enterBucket(
 }
 
 /** Enters a bucket that a request for the quota of its account or creator left out, because it was cut short. */
-export async function enterIfLeftOut(ctx: Ctx, bucket: BucketRow): Promise<void> {
+export async function enterIfLeftOut(ctx: ShareCtx, bucket: BucketRow): Promise<void> {
   for (const holder of holdersFor(bucket)) {
     const epoch = (await findAccountQuota(ctx.metadata, holder.key))?.row.epoch;
     if (epoch !== undefined && epoch !== bucket[holder.field])
@@ -143,7 +143,7 @@ interface QuotaChange {
 }
 
 export async function changeBucketQuota(
-  ctx: Ctx,
+  ctx: ShareCtx,
   { bucket, quota: decide, record, check }: QuotaChange,
 ): Promise<void> {
   const row = await changeBucket(ctx, await openBucket(ctx, bucket), {

@@ -17,7 +17,7 @@ export interface Scope {
   readonly id: string;
 }
 
-export const scopeOf = ({ kind, id }: Scope): string => (kind === 'anonymous' ? kind : `${kind}:${id}`);
+export const formatScope = ({ kind, id }: Scope): string => (kind === 'anonymous' ? kind : `${kind}:${id}`);
 
 /** Other machines change limits without an announcement. */
 const refreshMs = 10_000;
@@ -226,7 +226,7 @@ export class RateLimiter {
 
   /** Takes a place for a request, where its scope has a limit. @throws SlowDown */
   admit(ctx: Ctx, admission: Admission | undefined, scope: Scope): Admission | undefined {
-    const limit = this.#limits?.get(scopeOf(scope));
+    const limit = this.#limits?.get(formatScope(scope));
     if (limit === undefined) return admission;
     const now = ctx.clock.elapsed();
     const use = this.#find(scope, limit, now);

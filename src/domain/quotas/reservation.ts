@@ -1,15 +1,15 @@
 /** The room that one write has under the quotas of its bucket and of the bucket's account. */
-import { holdersOf } from '../../metadata/buckets/usage.ts';
+import { listHolders } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { type Amount, counted, type Freed, fits, nothing } from './amounts.ts';
 import { exceeded, exceededIn } from './exceeded.ts';
 import { accountHolder, bucketScope, holderScope, type Scope, userHolder } from './scopes.ts';
-import { type Ctx, type Hold, reserve, type Share, usedIn } from './shares.ts';
+import { type Hold, reserve, type Share, type ShareCtx, usedIn } from './shares.ts';
 
-export type { Ctx };
+export type { ShareCtx };
 
 export const hasQuota = (bucket: BucketRow): boolean =>
-  bucket.quota !== undefined || holdersOf(bucket).length > 0;
+  bucket.quota !== undefined || listHolders(bucket).length > 0;
 
 /** @throws QuotaExceeded for an object that is larger than the bucket takes */
 export function assertSize({ quota, name, owner }: BucketRow, bytes: number): void {
@@ -28,8 +28,8 @@ const without = ({ bytes, objects }: Amount, freed: number): Amount => ({ bytes:
  * bucket, so parts of a process whose share was taken back may exceed a quota: then no object may be made of them.
  * @throws QuotaExceeded
  */
-export async function assertNotExceeded(ctx: Ctx, bucket: BucketRow): Promise<void> {
-  for (const scope of scopesOf(bucket)) {
+export async function assertNotExceeded(ctx: ShareCtx, bucket: BucketRow): Promise<void> {
+  for (const scope of listScopes(bucket)) {
     const limits = await scope.limits(ctx);
     if (limits === undefined) continue;
     const used = await usedIn(ctx, scope);
@@ -44,13 +44,13 @@ interface Reserved {
 }
 
 export class Reservation {
-  readonly #ctx: Ctx;
+  readonly #ctx: ShareCtx;
   /** By scope. */
   readonly #reserved = new Map<string, Reserved>();
   readonly #isFenced: boolean;
 
   /** @param isFenced whether the commit states the generation of the bucket */
-  constructor(ctx: Ctx, { isFenced }: { readonly isFenced: boolean }) {
+  constructor(ctx: ShareCtx, { isFenced }: { readonly isFenced: boolean }) {
     this.#ctx = ctx;
     this.#isFenced = isFenced;
   }
@@ -61,7 +61,7 @@ export class Reservation {
    * @throws QuotaExceeded
    */
   async cover(bucket: BucketRow, change: Amount, freed: Freed = noParts): Promise<void> {
-    for (const scope of scopesOf(bucket)) {
+    for (const scope of listScopes(bucket)) {
       const need = growth(without(change, scope.bytesOf(freed)));
       if (fits(need, nothing)) continue;
       const reservation = this.#reserved.get(scope.id);
@@ -115,12 +115,14 @@ const isValid = ({ share, hold }: Reserved, bucket: BucketRow): boolean =>
   share.holds.has(hold) && hold.generation >= bucket.generation;
 
 /** Runs a write with room of its own, and gives back what it did not use. */
-export const withReservation = <T>(ctx: Ctx, work: (reservation: Reservation) => Promise<T>): Promise<T> =>
-  workIn(new Reservation(ctx, { isFenced: true }), work);
+export const withReservation = <T>(
+  ctx: ShareCtx,
+  work: (reservation: Reservation) => Promise<T>,
+): Promise<T> => workIn(new Reservation(ctx, { isFenced: true }), work);
 
 /** The same for a part, whose commit states no generation of the bucket. */
 export const withPartReservation = <T>(
-  ctx: Ctx,
+  ctx: ShareCtx,
   work: (reservation: Reservation) => Promise<T>,
 ): Promise<T> => workIn(new Reservation(ctx, { isFenced: false }), work);
 
@@ -142,7 +144,7 @@ const growth = ({ bytes, objects }: Amount): Amount => ({
 });
 
 /** The scopes whose room a commit in the bucket needs. */
-function scopesOf(bucket: BucketRow): readonly Scope[] {
+function listScopes(bucket: BucketRow): readonly Scope[] {
   const { quota, accountQuota, userQuota, creatorId, owner } = bucket;
   return [
     ...(quota === undefined || (quota.maxBytes === 0 && quota.maxObjects === 0) ? [] : [bucketScope(bucket)]),

@@ -78,7 +78,7 @@ export const holdersFor = ({
   ...(creatorId === undefined ? [] : [userHolder(owner, creatorId)]),
 ];
 
-export async function* bucketsOf({ metadata }: Ctx, holder: QuotaHolder): AsyncGenerator<BucketRow> {
+export async function* everyBucketOf({ metadata }: Ctx, holder: QuotaHolder): AsyncGenerator<BucketRow> {
   let after: string | undefined;
   for (;;) {
     const page = await pageBuckets(metadata, holder.account, { prefix: '', after, limit: pageMax });
@@ -92,12 +92,12 @@ export async function* bucketsOf({ metadata }: Ctx, holder: QuotaHolder): AsyncG
 }
 
 /** Whose quota it is, for refusals. */
-export const ownerOf = ({ account, field }: QuotaHolder) =>
+export const describeHolder = ({ account, field }: QuotaHolder) =>
   ({ of: field === 'userQuota' ? 'IAM user' : 'account', name: account, account }) as const;
 
 export const holderScope = (holder: QuotaHolder, epoch: string): Scope => ({
   id: `account/${epoch}`,
-  whose: ownerOf(holder),
+  whose: describeHolder(holder),
   usageIds: [accountUsage(epoch)],
   bytesOf: ({ accounts }) => accounts.get(epoch) ?? 0,
   async limits({ metadata }) {
@@ -106,6 +106,6 @@ export const holderScope = (holder: QuotaHolder, epoch: string): Scope => ({
     return { bytes: orUnlimited(row.totalMaxBytes), objects: Number.POSITIVE_INFINITY };
   },
   async *buckets(ctx) {
-    for await (const bucket of bucketsOf(ctx, holder)) if (bucket[holder.field] === epoch) yield bucket;
+    for await (const bucket of everyBucketOf(ctx, holder)) if (bucket[holder.field] === epoch) yield bucket;
   },
 });

@@ -51,7 +51,7 @@ class Shares extends KeyedMutex {
  * @throws QuotaExceeded
  */
 export async function reserve(
-  ctx: Ctx,
+  ctx: ShareCtx,
   { scope, ...ask }: Ask & { readonly scope: Scope },
 ): Promise<{ readonly share: Share; readonly hold: Hold }> {
   const shares = ctx.caches.of(Shares);
@@ -77,7 +77,7 @@ export async function reserve(
 
 /** Asks again while other processes hold enough, because they give back what they do not use. */
 async function whileOthersMayGive(
-  { clock }: Ctx,
+  { clock }: ShareCtx,
   share: Share,
   { need, grantMore }: { readonly need: Amount; readonly grantMore: () => Promise<Granted> },
 ): Promise<Hold> {
@@ -95,14 +95,14 @@ async function whileOthersMayGive(
 
 type Granted = { readonly hold: Hold } | { readonly mayWait: boolean; readonly use: ScopeUse };
 
-async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Granted> {
+async function grant(ctx: ShareCtx, share: Share, asked: Ask): Promise<Granted> {
   const { clock } = ctx;
   let { bucket } = asked;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const ready = share.take({ ...asked, bucket }, clock.elapsed());
     if (ready !== undefined) return { hold: ready };
     if (!share.isSeen(bucket)) await endStaleHolds(ctx, share, bucket);
-    const view = await viewOf(ctx, share);
+    const view = await readView(ctx, share);
     if (view.limits === undefined) return { hold: share.hold({ ...asked, bucket }, nothing) };
     share.limits = view.limits;
     const need = counted(asked.need, view.limits);
@@ -140,7 +140,7 @@ interface View {
 
 const isStale = ({ row }: Stored<QuotaShareRow>, now: number): boolean => row.at + holderMsMax < now;
 
-async function viewOf(ctx: Ctx, share: Share): Promise<View> {
+async function readView(ctx: ShareCtx, share: Share): Promise<View> {
   const { metadata, caches } = ctx;
   const { scope } = share;
   const { holder } = caches.of(Shares);
@@ -162,7 +162,7 @@ async function viewOf(ctx: Ctx, share: Share): Promise<View> {
 }
 
 /** What the counters of a scope have: objects, and parts of open uploads. */
-export async function usedIn({ metadata }: Pick<Ctx, 'metadata'>, { usageIds }: Scope): Promise<Amount> {
+export async function usedIn({ metadata }: Pick<ShareCtx, 'metadata'>, { usageIds }: Scope): Promise<Amount> {
   const counters = await inParallel(usageIds.length, usageIds, (id) => readUsage(metadata, id));
   return sum(counters.flatMap((each) => [...each.values()]));
 }
@@ -187,7 +187,7 @@ const portion = (need: Amount, available: Amount, limits: Amount): Amount =>
   );
 
 async function write(
-  { metadata, clock, caches }: Ctx,
+  { metadata, clock, caches }: ShareCtx,
   share: Share,
   {
     bucket,
@@ -213,7 +213,7 @@ async function write(
  * Ends the holds whose commits state an earlier generation: once these are refused, and those that applied are in the counters, they hold
  * nothing. Their writers reserve again.
  */
-async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise<void> {
+async function endStaleHolds(ctx: ShareCtx, share: Share, bucket: BucketRow): Promise<void> {
   const stale = [...share.holds].filter(
     ({ bucketId, generation, isFenced }) =>
       isFenced && bucketId === bucket.id && generation < bucket.generation,
@@ -225,7 +225,7 @@ async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise
 }
 
 /** Takes back what holders hold that seem to be dead, and what commits of unknown outcome hold. */
-async function takeBack(ctx: Ctx, share: Share, view: View): Promise<boolean> {
+async function takeBack(ctx: ShareCtx, share: Share, view: View): Promise<boolean> {
   if (!view.isAnyStale && share.doubtful.size === 0) return false;
   const holds = [...share.holds];
   const generations = await recall(ctx, share.scope, (each) => isStale(each, view.now));
@@ -234,13 +234,13 @@ async function takeBack(ctx: Ctx, share: Share, view: View): Promise<boolean> {
   return true;
 }
 
-async function readAgain({ metadata }: Ctx, bucket: BucketRow): Promise<BucketRow> {
+async function readAgain({ metadata }: ShareCtx, bucket: BucketRow): Promise<BucketRow> {
   const row = (await findBucket(metadata, bucket.name))?.row;
   return row?.id === bucket.id ? row : bucket;
 }
 
 /** Looks after the shares until all of them are given back. */
-function care(ctx: Ctx, shares: Shares): void {
+function care(ctx: ShareCtx, shares: Shares): void {
   shares.isCaring = true;
   const run = async (): Promise<void> => {
     while (shares.byScope.size > 0) {
@@ -257,7 +257,7 @@ function care(ctx: Ctx, shares: Shares): void {
     });
 }
 
-async function tend(ctx: Ctx, shares: Shares, share: Share): Promise<void> {
+async function tend(ctx: ShareCtx, shares: Shares, share: Share): Promise<void> {
   const now = ctx.clock.elapsed();
   const isIdle = now - share.usedAt >= careMs && share.asking === 0;
   if (!isIdle && now - share.writtenAt < rewriteMs) return;
@@ -274,7 +274,7 @@ async function tend(ctx: Ctx, shares: Shares, share: Share): Promise<void> {
 
 /** Writes the row of a share again, without what was not used; one that covers nothing any more is removed. */
 async function rewrite(
-  { metadata }: Ctx,
+  { metadata }: ShareCtx,
   { holder }: Shares,
   { share, isIdle, now }: { readonly share: Share; readonly isIdle: boolean; readonly now: number },
 ): Promise<void> {
@@ -300,14 +300,17 @@ async function rewrite(
 // Takes shares back whose holder may have died. A commit that such a holder has sent may still be on its way, so all commits that began
 // before are refused first: the generation of every bucket of the scope is raised. Writers that live commit again, at the new generation.
 
-export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+export type ShareCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 /** How long to wait for additions of commits that have applied, and the polling interval. */
 const pendingMsMax = 2_000;
 const pendingLookMs = 25;
 
 /** Whether the counters have every commit that applied before the call. */
-export async function isSettled({ metadata, clock }: Ctx, ...usageIds: readonly string[]): Promise<boolean> {
+export async function isSettled(
+  { metadata, clock }: ShareCtx,
+  ...usageIds: readonly string[]
+): Promise<boolean> {
   for (let waitedMs = 0; waitedMs <= pendingMsMax; waitedMs += pendingLookMs) {
     const pending = await inParallel(usageIds.length, usageIds, (id) => hasPendingUsage(metadata, id));
     if (!pending.includes(true)) return true;
@@ -317,13 +320,13 @@ export async function isSettled({ metadata, clock }: Ctx, ...usageIds: readonly 
 }
 
 /** Commits that state an earlier generation than the row's are refused from now on. */
-export const fenceBucket = ({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> =>
+export const fenceBucket = ({ metadata }: Pick<ShareCtx, 'metadata'>, bucket: BucketRow): Promise<void> =>
   metadata.raiseFence(objectsAt(bucket), bucket.generation);
 
 /** The generations from which on commits apply, by bucket. */
 type Generations = ReadonlyMap<string, number>;
 
-async function fenceScope(ctx: Ctx, scope: Scope): Promise<Generations> {
+async function fenceScope(ctx: ShareCtx, scope: Scope): Promise<Generations> {
   const generations = new Map<string, number>();
   for await (const bucket of scope.buckets(ctx)) {
     try {
@@ -342,7 +345,7 @@ async function fenceScope(ctx: Ctx, scope: Scope): Promise<Generations> {
 
 /** @returns undefined where a commit of a dead process has not been added to the counters yet: the rows stay */
 export async function recall(
-  ctx: Ctx,
+  ctx: ShareCtx,
   scope: Scope,
   isTaken: (share: Stored<QuotaShareRow>) => boolean,
 ): Promise<Generations | undefined> {

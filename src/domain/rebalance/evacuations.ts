@@ -39,7 +39,7 @@ export const sumAmounts = (one: Amount, other: Amount): Amount => ({
   bytes: one.bytes + other.bytes,
 });
 
-export const amountOf = ({ size }: Pick<Extent, 'size'>): Amount => ({
+export const extentAmount = ({ size }: Pick<Extent, 'size'>): Amount => ({
   count: Math.max(1, Math.ceil(size / chunkBytes)),
   bytes: Math.max(0, size),
 });

@@ -21,7 +21,7 @@ import { giveUp } from '../content/store-bytes.ts';
 import { changeKey } from '../objects/commit-version.ts';
 import type { Pace } from './pace.ts';
 
-export type Ctx = Pick<
+export type MoveCtx = Pick<
   Context,
   'caches' | 'metadata' | 'bytes' | 'hasher' | 'clock' | 'random' | 'config' | 'telemetry'
 >;
@@ -40,7 +40,7 @@ export interface Move {
 const requestId = 'rebalance';
 
 /** @returns false when the version changed meanwhile; a later pass processes it again */
-export async function moveVersion(ctx: Ctx, move: Move): Promise<boolean> {
+export async function moveVersion(ctx: MoveCtx, move: Move): Promise<boolean> {
   for await (const stretch of readStretches(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
     if (leaving.length > 0 && !(await moveStretch(ctx, move, { stretch, leaving }))) return false;
@@ -53,7 +53,7 @@ interface Leaving {
   readonly leaving: readonly Piece[];
 }
 
-async function moveStretch(ctx: Ctx, move: Move, { stretch, leaving }: Leaving): Promise<boolean> {
+async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leaving): Promise<boolean> {
   const { bucket, row, to, pace, signal } = move;
   const op = await ctx.metadata.begin({ cluster: to });
   const stored: FoundExtent[] = [];
@@ -102,7 +102,7 @@ interface TakeOver extends Leaving {
 }
 
 /** Replaces the extents in the version's row by the copies, if the row still names the originals. */
-async function takeOver(ctx: Ctx, { bucket, row }: Move, input: TakeOver): Promise<boolean> {
+async function takeOver(ctx: MoveCtx, { bucket, row }: Move, input: TakeOver): Promise<boolean> {
   const { stretch, leaving, op, copies } = input;
   const outcome = await changeKey(ctx, {
     bucket,
@@ -130,7 +130,7 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, input: TakeOver): Promi
 }
 
 /** Queues the copies for immediate deletion, because they were never visible to readers. */
-async function discard({ metadata }: Ctx, copies: readonly Extent[]): Promise<void> {
+async function discard({ metadata }: MoveCtx, copies: readonly Extent[]): Promise<void> {
   const due = await metadata.now();
   await metadata.apply([queueGarbage(copies, { id: copies[0]?.id ?? '', requestId, due })]);
 }

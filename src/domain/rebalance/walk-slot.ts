@@ -13,8 +13,8 @@ import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { type ClusterView, DataUnavailable, type Extent } from '../../ports/object-bytes.ts';
 import { type Constraints, chooseCluster, parseCluster, readConstraints } from '../clusters/placement.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
-import { amountOf, sumAmounts } from './evacuations.ts';
-import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
+import { extentAmount, sumAmounts } from './evacuations.ts';
+import { type Move, type MoveCtx, moveVersion } from './move-version.ts';
 import type { Pace } from './pace.ts';
 
 /** Versions between two saved positions. */
@@ -30,7 +30,7 @@ const turnMs = 5_000;
  * @throws LeaseLost once a later holder of the slot's lease has claimed the slot
  */
 export async function walkSlot(
-  ctx: Ctx,
+  ctx: TendCtx,
   tending: Tending,
   { claimed, from: row }: { readonly claimed: ClaimedSlot; readonly from: SlotRow },
 ): Promise<boolean> {
@@ -66,7 +66,7 @@ export async function walkSlot(
   return true;
 }
 
-const openPass = async ({ metadata }: Ctx, { clusters }: Tending): Promise<OpenPass> => ({
+const openPass = async ({ metadata }: TendCtx, { clusters }: Tending): Promise<OpenPass> => ({
   startedAt: await metadata.now(),
   clusters: [...clusters],
   found: {},
@@ -86,7 +86,7 @@ const withoutPlace = ({ startedAt, endedAt, clusters, found }: EndedPass): Ended
 
 /** Yields the position after each page of versions, and after the open uploads, which come last. */
 async function* pages(
-  ctx: Ctx,
+  ctx: TendCtx,
   tending: Tending,
   { bucket, pass }: { readonly bucket: BucketRow; readonly pass: OpenPass },
 ): AsyncGenerator<OpenPass> {
@@ -121,7 +121,7 @@ async function* pages(
 
 /** What is behind damaged rows may be on any cluster, so they count as versions that could not be moved off each. */
 function addDamaged(
-  ctx: Ctx,
+  ctx: TendCtx,
   { clusters }: Tending,
   {
     bucket,
@@ -142,7 +142,7 @@ function addDamaged(
  * @returns the damaged rows
  */
 async function countUploads(
-  { metadata }: Ctx,
+  { metadata }: TendCtx,
   bucket: BucketRow,
   { found, clusters }: { readonly found: Found; readonly clusters: ReadonlySet<string> },
 ): Promise<readonly MetadataDamaged[]> {
@@ -165,7 +165,7 @@ async function countUploads(
 
 // One step of the `rebalance` worker: moves a version to its target cluster, and counts the bytes that stay.
 
-export type Ctx = MoveCtx & Pick<Context, 'clusterStates'>;
+export type TendCtx = MoveCtx & Pick<Context, 'clusterStates'>;
 
 /** The view and settings that a worker uses for a while. */
 export interface Tending {
@@ -193,7 +193,7 @@ function addTo(found: Found, cluster: string, more: Partial<Remaining>): void {
 
 /** @returns the remains of the version on the counted clusters, after it was moved as far as possible */
 async function tendVersion(
-  ctx: Ctx,
+  ctx: TendCtx,
   tending: Tending,
   { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
 ): Promise<Found> {
@@ -208,7 +208,7 @@ async function tendVersion(
     if (leaves(extent)) from.add(extent.cluster);
     if (!clusters.has(extent.cluster)) continue;
     const sum = amounts.get(extent.cluster);
-    const amount = amountOf(extent);
+    const amount = extentAmount(extent);
     amounts.set(extent.cluster, sum === undefined ? amount : sumAmounts(sum, amount));
   }
   const why =
@@ -231,7 +231,7 @@ interface Requested extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
 }
 
 async function moved(
-  ctx: Ctx,
+  ctx: TendCtx,
   { away, pace, signal }: Tending,
   { from, ...requested }: Requested,
 ): Promise<'moved' | 'changed' | 'failed'> {

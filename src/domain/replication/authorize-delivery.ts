@@ -10,7 +10,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { ReplicationRule } from '../configurations/families.ts';
 import type { Destination } from '../configurations/replication-destination.ts';
 import type { KeyUser } from '../content/provider-key.ts';
-import { prefixOf } from '../objects/replication-queue.ts';
+import { rulePrefix } from '../objects/replication-queue.ts';
 
 /** Another attempt does not help, until an operator or the account changes a peer, a role or a bucket. */
 export class NotAllowed extends Error {}
@@ -140,7 +140,7 @@ export function asksOfRule(
   bucket: BucketRow,
   { rule, destination }: { readonly rule: ReplicationRule; readonly destination: Destination },
 ): readonly RoleAsk[] {
-  const key = `${prefixOf(rule)}*`;
+  const key = `${rulePrefix(rule)}*`;
   const resource = objectArn(destination.bucket, key);
   const sendsMarkers = rule.Filter === undefined || rule.DeleteMarkerReplication?.Status === 'Enabled';
   const removes = sendsMarkers || rule.DeleteReplication?.Status === 'Enabled';
@@ -156,7 +156,7 @@ export function asksOfRule(
 }
 
 /** What the role must allow for a version, or for its removal. */
-export function asksOf(
+export function listQuestions(
   {
     bucket,
     key,

@@ -12,7 +12,11 @@ import { type PeerRequests, PeerSilent } from '../../ports/peer-requests.ts';
 import type { Attributes } from '../../ports/trace.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication } from '../configurations/families.ts';
-import { destinationOf, nameDestination, taskOf } from '../configurations/replication-destination.ts';
+import {
+  nameDestination,
+  replicationTask,
+  rowDestination,
+} from '../configurations/replication-destination.ts';
 import { openObjectKey } from '../content/wrapped-key.ts';
 import { traceDelivery } from '../deliveries/delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/pass.ts';
@@ -20,9 +24,9 @@ import { nameObject, type Subject } from '../lanes/target-states.ts';
 import {
   type AskRole,
   type Authorized,
-  asksOf,
   assertOwned,
   authorizeDelivery,
+  listQuestions,
 } from './authorize-delivery.ts';
 import { type Destinations, noVersioning } from './destinations.ts';
 import { DescriptionFailed, explainFailure, Unreplicable } from './failures.ts';
@@ -31,7 +35,7 @@ import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-repl
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
 import { complete, giveUp } from './store-status.ts';
 
-export type Ctx = Pick<
+export type ReplicationCtx = Pick<
   Context,
   | 'caches'
   | 'credentials'
@@ -58,13 +62,13 @@ const keysMax = 4;
 /** Larger contents take one of a few turns. */
 const largeMin = 1024 * 1024;
 
-export const replicationQueue = (ctx: Ctx, destinations: Destinations): LaneQueue => {
+export const replicationQueue = (ctx: ReplicationCtx, destinations: Destinations): LaneQueue => {
   return {
     queue: 'replication',
     batchMax,
     targets: [],
     retryMaxMs: ctx.config.SVC_REPLICATION_RETRY_MAX,
-    subjectOf,
+    subjectOf: rowSubject,
     compare: (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
     deliver: (_target, rows, pass) => deliverRows(ctx, { rows, pass, destinations }),
     giveUp: async (rows, { error }) => {
@@ -74,9 +78,9 @@ export const replicationQueue = (ctx: Ctx, destinations: Destinations): LaneQueu
   };
 };
 
-function subjectOf(row: HourlyRow): Subject {
-  const { bucketId, key } = taskOf(row);
-  const target = nameDestination(destinationOf(row));
+function rowSubject(row: HourlyRow): Subject {
+  const { bucketId, key } = replicationTask(row);
+  const target = nameDestination(rowDestination(row));
   return { target, tenant: bucketId, object: nameObject(target, bucketId, key) };
 }
 
@@ -86,8 +90,8 @@ interface Delivery {
   readonly destinations: Destinations;
 }
 
-async function deliverRows(ctx: Ctx, { rows, pass, destinations }: Delivery): Promise<void> {
-  const byObject = [...Map.groupBy(rows, (row) => subjectOf(row).object).values()];
+async function deliverRows(ctx: ReplicationCtx, { rows, pass, destinations }: Delivery): Promise<void> {
+  const byObject = [...Map.groupBy(rows, (row) => rowSubject(row).object).values()];
   await inParallel(keysMax, byObject, async (ofObject) => {
     for (const row of ofObject) {
       pass.signal.throwIfAborted();
@@ -99,7 +103,7 @@ async function deliverRows(ctx: Ctx, { rows, pass, destinations }: Delivery): Pr
 
 /** Asks the destination again what it is: a question that has nothing to do with any version. */
 async function probe(
-  ctx: Ctx,
+  ctx: ReplicationCtx,
   {
     row,
     destinations,
@@ -107,7 +111,7 @@ async function probe(
   }: { readonly row: HourlyRow; readonly destinations: Destinations; readonly signal: AbortSignal },
 ): Promise<string | undefined> {
   try {
-    const destination = destinationOf(row);
+    const destination = rowDestination(row);
     const { access } = await destinations.open(ctx, destination);
     await destinations.probe(ctx, { destination, access }, signal);
     return undefined;
@@ -142,11 +146,11 @@ const isNoAnswer = (cause: unknown): boolean =>
   cause instanceof PeerSilent || cause instanceof UnexpectedAnswer;
 
 /** Sends the version of a row; where that fails, the row stays in the queue, and those of its object behind it. */
-async function carryOut(ctx: Ctx, step: Step): Promise<void> {
+async function carryOut(ctx: ReplicationCtx, step: Step): Promise<void> {
   const { row, pass } = step;
-  const { target } = subjectOf(row);
+  const { target } = rowSubject(row);
   try {
-    const { bucket: bucketName, key } = taskOf(row);
+    const { bucket: bucketName, key } = replicationTask(row);
     const about = { rows: [row], about: target, bucketName, key };
     const { bytes, isFinished } = await traceDelivery(
       ctx,
@@ -163,29 +167,37 @@ async function carryOut(ctx: Ctx, step: Step): Promise<void> {
   }
 }
 
-async function countArrival({ metadata, telemetry }: Ctx, row: HourlyRow, bytes: number): Promise<void> {
-  const { peer } = destinationOf(row);
+async function countArrival(
+  { metadata, telemetry }: ReplicationCtx,
+  row: HourlyRow,
+  bytes: number,
+): Promise<void> {
+  const { peer } = rowDestination(row);
   telemetry.count('svc_replication_versions_total', { peer });
   telemetry.count('svc_replication_bytes_total', { peer }, bytes);
   const lagSeconds = ((await metadata.now()) - row.due) / 1000;
   telemetry.observe('svc_replication_lag_seconds', { peer }, lagSeconds);
 }
 
-async function carryFailure(ctx: Ctx, { row, pass, destinations }: Step, cause: unknown): Promise<void> {
+async function carryFailure(
+  ctx: ReplicationCtx,
+  { row, pass, destinations }: Step,
+  cause: unknown,
+): Promise<void> {
   const { message, why, isFinal = false, faultOf: fault } = explainFailure(cause);
   let faultOf = fault;
   // A peer that still describes itself may hang, or break, because of this version only.
   if (isNoAnswer(cause) && (await probe(ctx, { row, destinations, signal: pass.signal })) === undefined)
     faultOf = 'version';
-  const { target } = subjectOf(row);
+  const { target } = rowSubject(row);
   if (isFinal) {
     await giveUp(ctx, row, { error: message, why });
     pass.finished([row]);
     return;
   }
-  ctx.telemetry.count('svc_replication_failures_total', { peer: destinationOf(row).peer, why });
+  ctx.telemetry.count('svc_replication_failures_total', { peer: rowDestination(row).peer, why });
   if (faultOf !== undefined) {
-    const { bucket, key, version } = taskOf(row);
+    const { bucket, key, version } = replicationTask(row);
     pass.refused(row, message, { isOwnFault: faultOf === 'source', isReached: true });
     const about = { bucket, key, version, destination: target, error: message };
     ctx.telemetry.log('WARN', faults[faultOf], about);
@@ -207,8 +219,8 @@ interface Replicated {
 }
 const nothingDone: Replicated = { isFinished: false };
 
-async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
-  const task = taskOf(step.row);
+async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
+  const task = replicationTask(step.row);
   const { destinations, pass } = step;
   if (task.removed === true) return remove(ctx, step);
   const bucket = await destinations.findSource(ctx, task);
@@ -220,7 +232,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
     throw new Unreplicable(
       'the object is encrypted with a key of its client (SSE-C), which this service does not have',
     );
-  const destination = destinationOf(step.row);
+  const destination = rowDestination(step.row);
   const { peer, access, pace } = await destinations.open(ctx, destination);
   const allowed = await authorize(ctx, step, { peer, bucket, row });
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);
@@ -260,7 +272,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
 }
 
 async function deliverToService(
-  ctx: Ctx,
+  ctx: ReplicationCtx,
   bucket: BucketRow,
   shipment: Omit<ServiceShipment, 'head'>,
 ): Promise<void> {
@@ -276,7 +288,7 @@ const ownerToName = (allowed: Authorized, site: PeerSite | undefined): string | 
 
 /** @throws NotAllowed */
 async function authorize(
-  ctx: Ctx,
+  ctx: ReplicationCtx,
   { row: task }: Pick<Step, 'row'>,
   {
     peer,
@@ -284,11 +296,11 @@ async function authorize(
     row,
   }: { readonly peer: ReplicationPeerRow; readonly bucket?: BucketRow; readonly row?: ObjectRow },
 ): Promise<Authorized> {
-  const { key, destination: rule, account, bucket: name, role } = taskOf(task);
-  const destination = destinationOf(task);
+  const { key, destination: rule, account, bucket: name, role } = replicationTask(task);
+  const destination = rowDestination(task);
   // The role of the present configuration, so that a failed version can be tried again with a corrected one.
   const present = (bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role) ?? role;
-  const asks = asksOf({ bucket, key, ...(row === undefined ? {} : { row }) }, { destination, rule });
+  const asks = listQuestions({ bucket, key, ...(row === undefined ? {} : { row }) }, { destination, rule });
   const owner = bucket?.owner ?? account ?? '';
   return authorizeDelivery(ctx, {
     peer,
@@ -304,11 +316,11 @@ async function authorize(
 /** Of an installation with one account, whose rules name a role that does not exist. */
 const serviceUser = { account: '', assertMayUse: async (): Promise<void> => {} };
 
-async function remove(ctx: Ctx, step: Step): Promise<Replicated> {
+async function remove(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
   const { row, destinations, pass } = step;
-  const { key, version } = taskOf(row);
-  const destination = destinationOf(row);
-  const bucket = await destinations.findSource(ctx, taskOf(row));
+  const { key, version } = replicationTask(row);
+  const destination = rowDestination(row);
+  const bucket = await destinations.findSource(ctx, replicationTask(row));
   const { peer, access } = await destinations.open(ctx, destination);
   const allowed = await authorize(ctx, step, { peer, ...(bucket === undefined ? {} : { bucket }) });
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);

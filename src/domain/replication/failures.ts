@@ -16,7 +16,7 @@ import { type SideChange, StoreRefused, StoreUnavailable } from '../../ports/met
 import { PeerSilent } from '../../ports/peer-requests.ts';
 import { nameLane, readDestination } from '../configurations/replication-destination.ts';
 import { markPending } from '../objects/replication-queue.ts';
-import { stampOf } from '../objects/stamp.ts';
+import { orderStamp } from '../objects/stamp.ts';
 import { NotAllowed } from './authorize-delivery.ts';
 import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { KeyChanged, Superseded } from './send-to-service.ts';
@@ -41,10 +41,10 @@ interface FailureFilter {
 }
 
 /** The cast: each queue has one type of task. */
-const failureOf = (row: QueueRow): FailedReplication => row.task as FailedReplication;
+const failedTask = (row: QueueRow): FailedReplication => row.task as FailedReplication;
 
 function matches(row: QueueRow, { bucket, peer, id }: FailureFilter): boolean {
-  const failure = failureOf(row);
+  const failure = failedTask(row);
   return (
     (bucket === undefined || failure.bucket === bucket) &&
     (peer === undefined || readDestination(failure.destination.Bucket)?.peer === peer) &&
@@ -77,7 +77,7 @@ export async function changeFailures(
   const { rows, isTruncated } = await listFailures(ctx, filter);
   let changed = 0;
   for (const row of rows) {
-    const { error: _, since: __, ...task } = failureOf(row);
+    const { error: _, since: __, ...task } = failedTask(row);
     const destination = nameLane(task.destination.Bucket);
     const denial = await filter.denialOf?.({ bucket: task.bucket, destination });
     if (denial !== undefined && filter.id !== undefined) throw denial;
@@ -116,9 +116,9 @@ async function queuePending(
     const isThere = found !== undefined && found.row.version === task.version;
     // The version is gone, or needs no mark: the task is sent all the same.
     if (bucket === undefined || !isThere || !wasAbandoned(found.row))
-      return metadata.apply([await queue(isThere ? stampOf(found.row) : undefined)]);
+      return metadata.apply([await queue(isThere ? orderStamp(found.row) : undefined)]);
     const change = { put: markPending(found.row), expect: found.revision };
-    const then = [await queue(stampOf(found.row))];
+    const then = [await queue(orderStamp(found.row))];
     if ((await metadata.commit(objectsAt(bucket), [change], { then })).applied) return;
   }
   throw fail('OperationAborted', `Other requests keep changing the version ${task.version} of ${task.key}.`);

@@ -18,10 +18,10 @@ import { retryInTurn } from '../common/retry-in-turn.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication } from '../configurations/families.ts';
 import {
-  destinationOf,
   nameDestination,
   readDestination,
-  taskOf,
+  replicationTask,
+  rowDestination,
 } from '../configurations/replication-destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'random' | 'sealer'>;
@@ -211,8 +211,8 @@ async function count(ctx: WaitingCtx): Promise<Counts> {
     let read = 0;
     let last: Waiting | undefined;
     for await (const row of dueRowsOfHour(ctx, place, { now, max })) {
-      const name = nameDestination(destinationOf(row));
-      const { bucketId, bytes = 0 } = taskOf(row);
+      const name = nameDestination(rowDestination(row));
+      const { bucketId, bytes = 0 } = replicationTask(row);
       const none = { waiting: 0, bytes: 0, oldest: row.due };
       last = counts.get(name) ?? { ...none, isCut: false, ofBuckets: new Map() };
       counts.set(name, last);

@@ -6,7 +6,7 @@
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
-import { laneOf, laneOfSlot } from '../../metadata/background/hourly-queues.ts';
+import { hashToLane, laneOfSlot } from '../../metadata/background/hourly-queues.ts';
 import {
   everyTask,
   findTask,
@@ -171,7 +171,7 @@ export async function* everyResync(ctx: Pick<Ctx, 'metadata'>): AsyncGenerator<T
 /** Counts the lane of the rule's destination only: a peer that is away holds up no resync to another one. */
 async function isQueueLong(ctx: Ctx, { Destination }: ReplicationRule): Promise<boolean> {
   const now = await ctx.metadata.now();
-  const lane = laneOf(nameLane(Destination.Bucket));
+  const lane = hashToLane(nameLane(Destination.Bucket));
   const hours = await listDueHours(ctx, 'replication', now);
   let rows = 0;
   for (const hour of hours.filter(({ slot }) => laneOfSlot(slot) === lane))

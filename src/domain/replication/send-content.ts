@@ -11,7 +11,7 @@ import { contentSize } from '../content/segments.ts';
 import { partsFrom, readObject } from '../objects/read-object.ts';
 import type { Pace } from '../rebalance/pace.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
+export type ShipmentCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
   readonly peers: PeerRequests;
 };
 
@@ -98,7 +98,7 @@ const hasElement =
     decoder.decode(body).includes(`<${name}`);
 
 export async function send(
-  { peers }: Pick<Ctx, 'peers'>,
+  { peers }: Pick<ShipmentCtx, 'peers'>,
   { access, to, bucketOwner, row, pace, signal }: Omit<Shipment, 'objectKey' | 'peer'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
 ): Promise<PeerReply> {
@@ -142,8 +142,8 @@ async function* paced(
     }
 }
 
-export async function* contentOf(
-  ctx: Ctx,
+export async function* readContent(
+  ctx: ShipmentCtx,
   { row, objectKey, signal }: Shipment,
   { start, size }: { readonly start: number; readonly size: number },
 ): AsyncGenerator<Uint8Array> {
@@ -157,7 +157,7 @@ interface UploadBegin extends Pick<PeerSending, 'query' | 'headers' | 'body'> {
 
 /** Sends the parts of a version. An upload that fails is aborted, so that it does not stay at the peer. */
 export async function sendUpload(
-  ctx: Ctx,
+  ctx: ShipmentCtx,
   shipment: Shipment,
   { withDigests = false, ...begin }: UploadBegin,
 ): Promise<void> {
@@ -177,11 +177,11 @@ export async function sendUpload(
     let start = 0;
     for await (const { number, extent } of partsFrom(ctx, row)) {
       const size = contentSize(extent, row.encryption);
-      const content = () => contentOf(ctx, shipment, { start, size });
+      const content = () => readContent(ctx, shipment, { start, size });
       const reply = await send(ctx, shipment, {
         method: 'PUT',
         query: [['partNumber', String(number)], ofUpload],
-        headers: withDigests ? { 'content-md5': await md5Of(ctx, content()) } : {},
+        headers: withDigests ? { 'content-md5': await hashPieces(ctx, content()) } : {},
         body: { length: size, pieces: content() },
       });
       const { etag = '' } = checkSign(reply, 'UploadPart', hasEtag).headers;
@@ -200,7 +200,10 @@ export async function sendUpload(
   }
 }
 
-async function md5Of({ hasher }: Pick<Ctx, 'hasher'>, pieces: AsyncIterable<Uint8Array>): Promise<string> {
+async function hashPieces(
+  { hasher }: Pick<ShipmentCtx, 'hasher'>,
+  pieces: AsyncIterable<Uint8Array>,
+): Promise<string> {
   const md5 = hasher.create('md5');
   for await (const piece of pieces) md5.update(piece);
   return toBase64(md5.digest());

@@ -6,16 +6,16 @@ import { encodeReplica, type ReplicaDocument } from '../../metadata/objects/prop
 import type { ReplicationTask } from '../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerSending } from '../../ports/peer-requests.ts';
-import { stampOf } from '../objects/stamp.ts';
+import { orderStamp } from '../objects/stamp.ts';
 import {
-  type Ctx,
   checkReply,
   checkSign,
-  contentOf,
   decoder,
   isAboutCaller,
   ownedBy,
+  readContent,
   type Shipment,
+  type ShipmentCtx,
   send,
   sendUpload,
   UnexpectedAnswer,
@@ -46,7 +46,7 @@ export interface PeerSite {
 
 /** @returns undefined where the service is no gateway of this kind @throws PeerRefused, PeerSilent, UnexpectedAnswer */
 export async function askSite(
-  { peers }: Pick<Ctx, 'peers'>,
+  { peers }: Pick<ShipmentCtx, 'peers'>,
   access: PeerAccess,
   bucket: string,
   signal: AbortSignal,
@@ -107,7 +107,7 @@ export function toDocument(
     ...(encryption?.by === 'provider'
       ? { encryption: { by: 'provider', ...(keyId === undefined ? {} : { keyId }) } }
       : {}),
-    stamp: stampOf(row),
+    stamp: orderStamp(row),
     trace: row.trace ?? [site],
   };
 }
@@ -116,7 +116,7 @@ export function toDocument(
 const hasOutcome = ({ headers }: PeerReply): boolean => '*-replica-outcome' in headers;
 
 /** @throws PeerRefused, PeerSilent, UnexpectedAnswer */
-export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
+export async function sendReplica(ctx: ShipmentCtx, shipment: ReplicaShipment): Promise<void> {
   const { row, isRepeated } = shipment;
   const mayLack = !row.marker && !isRepeated && row.stamp === undefined && row.size <= unaskedMax;
   if (!mayLack) {
@@ -139,7 +139,7 @@ export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<
 
 /** Removes a version at the peer. A version that is gone there already is no error. */
 export async function sendRemoval(
-  ctx: Pick<Ctx, 'peers'>,
+  ctx: Pick<ShipmentCtx, 'peers'>,
   { access, to, bucketOwner, signal }: Pick<Shipment, 'access' | 'to' | 'bucketOwner' | 'signal'>,
   { key, version }: { readonly key: string; readonly version: string },
 ): Promise<void> {
@@ -150,12 +150,12 @@ export async function sendRemoval(
     checkSign(reply, 'ReplicateDelete', hasOutcome);
 }
 
-async function sendWhole(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
+async function sendWhole(ctx: ShipmentCtx, shipment: ReplicaShipment): Promise<void> {
   const { row, document } = shipment;
   const encoded = encodeReplica(document);
   async function* pieces(): AsyncGenerator<Uint8Array> {
     yield encoded;
-    yield* contentOf(ctx, shipment, { start: 0, size: row.size });
+    yield* readContent(ctx, shipment, { start: 0, size: row.size });
   }
   const reply = await send(ctx, shipment, {
     method: 'PUT',
@@ -166,7 +166,7 @@ async function sendWhole(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
   checkSign(reply, 'ReplicateObject', hasOutcome);
 }
 
-async function sendParts(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
+async function sendParts(ctx: ShipmentCtx, shipment: ReplicaShipment): Promise<void> {
   const query = [
     ['uploads', ''],
     ['replica', shipment.row.version],

@@ -10,13 +10,13 @@ import type { ReplicationDestination } from '../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { PeerReply } from '../../ports/peer-requests.ts';
 import {
-  type Ctx,
   checkReply,
   checkSign,
-  contentOf,
   decoder,
   hasEtag,
+  readContent,
   type Shipment,
+  type ShipmentCtx,
   send,
   sendUpload,
 } from './send-content.ts';
@@ -41,7 +41,7 @@ export class KeyChanged extends Error {}
 const isPathLike = (key: string): boolean => /^\/|\/\/|(?:^|\/)\.{1,2}(?:\/|$)/.test(key);
 
 /** @throws PeerRefused, PeerSilent, UnexpectedAnswer, Superseded, KeyChanged */
-export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
+export async function sendToService(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<void> {
   const { key } = shipment.row;
   if (!isPathLike(key)) return sendVersion(ctx, shipment);
   const keyChanged = (): KeyChanged =>
@@ -57,7 +57,10 @@ export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promis
   throw keyChanged();
 }
 
-async function isListed({ peers }: Ctx, { access, to, row, signal }: ServiceShipment): Promise<boolean> {
+async function isListed(
+  { peers }: ShipmentCtx,
+  { access, to, row, signal }: ServiceShipment,
+): Promise<boolean> {
   const query = [
     ['encoding-type', 'url'],
     ['list-type', '2'],
@@ -70,7 +73,7 @@ async function isListed({ peers }: Ctx, { access, to, row, signal }: ServiceShip
   return listed !== undefined && decodeURIComponent(listed.replaceAll('+', ' ')) === row.key;
 }
 
-async function sendVersion(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
+async function sendVersion(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<void> {
   const { row } = shipment;
   if (await hasVersion(ctx, shipment)) {
     if (row.stamp !== undefined) await sendTags(ctx, shipment);
@@ -78,25 +81,29 @@ async function sendVersion(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
   }
   if (row.marker)
     return void checkSign(await send(ctx, shipment, { method: 'DELETE' }), 'DeleteObject', isEmpty);
-  const headers = headersOf(shipment);
+  const headers = serviceHeaders(shipment);
   if (!('extents' in row.manifest)) {
     const withDigests = await shipment.hasLock();
     return sendUpload(ctx, shipment, { query: [['uploads', '']], headers, withDigests });
   }
-  const pieces = contentOf(ctx, shipment, { start: 0, size: row.size });
+  const pieces = readContent(ctx, shipment, { start: 0, size: row.size });
   const body = { length: row.size, pieces };
-  const reply = await send(ctx, shipment, { method: 'PUT', headers: { ...headers, ...digestOf(row) }, body });
+  const reply = await send(ctx, shipment, {
+    method: 'PUT',
+    headers: { ...headers, ...contentDigest(row) },
+    body,
+  });
   checkSign(reply, 'PutObject', hasEtag);
 }
 
 /** Services require a digest in buckets with Object Lock. The ETag of parts, or under a provider's key, is none. */
-const digestOf = ({ etag, encryption, etagUnverified }: ObjectRow): Record<string, string> =>
+const contentDigest = ({ etag, encryption, etagUnverified }: ObjectRow): Record<string, string> =>
   encryption?.by === 'provider' || etagUnverified || etag.includes('-')
     ? {}
     : { 'content-md5': toBase64(fromHex(etag)) };
 
 /** Asks the service only where its object may be this version or a newer one: most tasks are of new versions, in their order. */
-async function hasVersion(ctx: Ctx, shipment: ServiceShipment): Promise<boolean> {
+async function hasVersion(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<boolean> {
   const { row, head, isRepeated } = shipment;
   const isCurrent = head === undefined || head.version === row.version;
   if (!isCurrent && (isRepeated || head.replication === 'COMPLETED')) throw superseded();
@@ -116,7 +123,7 @@ const superseded = (): Superseded =>
 
 /** Whether a bucket of a service has Object Lock. A service that refuses the question probably knows none. @throws PeerSilent */
 export async function askLock(
-  { peers }: Pick<Ctx, 'peers'>,
+  { peers }: Pick<ShipmentCtx, 'peers'>,
   { access, to, signal }: Pick<Shipment, 'access' | 'to' | 'signal'>,
 ): Promise<boolean> {
   const reply = await peers.send(access, { method: 'GET', bucket: to, query: [['object-lock', '']] }, signal);
@@ -131,7 +138,7 @@ function isSame({ status, headers }: PeerReply, { marker, etag, size }: ObjectRo
 
 const isEmpty = ({ body }: PeerReply): boolean => body.length === 0;
 
-async function sendTags(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
+async function sendTags(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<void> {
   const { tags = [] } = shipment.row.headers;
   const query = [['tagging', '']] as const;
   if (tags.length === 0)
@@ -143,11 +150,11 @@ async function sendTags(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
   const set = tags.map(([key, value]) => `<Tag><Key>${xml(key)}</Key><Value>${xml(value)}</Value></Tag>`);
   const body = new TextEncoder().encode(`<Tagging><TagSet>${set.join('')}</TagSet></Tagging>`);
   // The public service asks for a digest.
-  const headers = { 'content-md5': md5Of(ctx, body) };
+  const headers = { 'content-md5': contentMd5(ctx, body) };
   checkSign(await send(ctx, shipment, { method: 'PUT', query, headers, body }), 'PutObjectTagging', isEmpty);
 }
 
-function md5Of({ hasher }: Pick<Ctx, 'hasher'>, body: Uint8Array): string {
+function contentMd5({ hasher }: Pick<ShipmentCtx, 'hasher'>, body: Uint8Array): string {
   const md5 = hasher.create('md5');
   md5.update(body);
   return toBase64(md5.digest());
@@ -158,7 +165,7 @@ const xml = (text: string): string => text.replace(/[&<>]/g, (char) => `&#${char
 const form = (tags: readonly (readonly [string, string])[]): string =>
   tags.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
 
-function headersOf({ row, destination }: ServiceShipment): Record<string, string> {
+function serviceHeaders({ row, destination }: ServiceShipment): Record<string, string> {
   const { user = {}, system = {}, tags = [] } = row.headers;
   const { EncryptionConfiguration, StorageClass } = destination;
   const keyId = EncryptionConfiguration?.ReplicaKmsKeyID;

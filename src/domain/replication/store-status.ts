@@ -14,10 +14,14 @@ import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { type SideChange, type Stored, StoreUnavailable } from '../../ports/metadata-store.ts';
-import { destinationOf, nameDestination, taskOf } from '../configurations/replication-destination.ts';
+import {
+  nameDestination,
+  replicationTask,
+  rowDestination,
+} from '../configurations/replication-destination.ts';
 import { services } from '../deliveries/service-write.ts';
 import { eventChanges, hasListener } from '../events/events.ts';
-import { stampOf } from '../objects/stamp.ts';
+import { orderStamp } from '../objects/stamp.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
@@ -44,7 +48,11 @@ async function storeStatus(
   let bucket = read;
   let found: Stored<ObjectRow> | undefined = sent;
   for (let attempt = 0; attempt < statusAttempts; attempt += 1) {
-    if (found === undefined || found.row.version !== version || stampOf(found.row) !== stampOf(sent.row))
+    if (
+      found === undefined ||
+      found.row.version !== version ||
+      orderStamp(found.row) !== orderStamp(sent.row)
+    )
       return false;
     const { row, revision }: Stored<ObjectRow> = found;
     const put = withStatus(row, replication);
@@ -92,14 +100,14 @@ export async function storeFailed(
   row: HourlyRow,
   { why, isDropped = false }: { readonly why: string; readonly isDropped?: boolean },
 ): Promise<void> {
-  const task = taskOf(row);
+  const task = replicationTask(row);
   const bucket = (await findBucket(ctx.metadata, task.bucket))?.row;
   if (bucket?.id !== task.bucketId || task.removed) return;
   const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
   if (found === undefined || found.row.version !== task.version) return;
-  if (task.stamp !== undefined && task.stamp !== stampOf(found.row)) return;
+  if (task.stamp !== undefined && task.stamp !== orderStamp(found.row)) return;
   const about = { bucket, version: found.row, task: row, why };
-  const isNotTracked = isDropped && thresholdOf(task) !== undefined;
+  const isNotTracked = isDropped && findThreshold(task) !== undefined;
   const then = await replicationEvents(
     ctx,
     ['OperationFailedReplication', ...(isNotTracked ? (['OperationNotTracked'] as const) : [])],
@@ -114,13 +122,13 @@ export async function giveUp(
   row: HourlyRow,
   { error, why }: { readonly error: string; readonly why: string },
 ): Promise<void> {
-  const task = taskOf(row);
+  const task = replicationTask(row);
   const { metadata, telemetry } = ctx;
   await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
   await storeFailed(ctx, row, { why });
   await finishHourlyRows(metadata, [row]);
-  const { peer } = destinationOf(row);
-  const destination = nameDestination(destinationOf(row));
+  const { peer } = rowDestination(row);
+  const destination = nameDestination(rowDestination(row));
   telemetry.count('svc_replication_given_up_total', { peer, why });
   telemetry.log('ERROR', 'a version is not replicated', {
     bucket: task.bucket,
@@ -147,14 +155,14 @@ const minuteMs = 60_000;
 const thresholdMinutes = 15;
 
 /** How long a version may take before it is late; undefined where the rule asks for no events about that. */
-function thresholdOf({ destination: { Metrics, ReplicationTime } }: ReplicationTask): number | undefined {
+function findThreshold({ destination: { Metrics, ReplicationTime } }: ReplicationTask): number | undefined {
   if (ReplicationTime?.Status === 'Enabled') return ReplicationTime.Time.Minutes * minuteMs;
   if (Metrics?.Status !== 'Enabled') return undefined;
   return (Metrics.EventThreshold?.Minutes ?? thresholdMinutes) * minuteMs;
 }
 
 const isLate = (row: HourlyRow, now: number): boolean =>
-  row.due + (thresholdOf(taskOf(row)) ?? Infinity) <= now;
+  row.due + (findThreshold(replicationTask(row)) ?? Infinity) <= now;
 
 /** The names of the public service for causes of a failure. */
 const reasons: Readonly<Record<string, string>> = {
@@ -182,7 +190,7 @@ async function replicationEvents(
   { bucket, version, task, why }: About,
 ): Promise<readonly SideChange[]> {
   if (!hasListener(ctx, bucket)) return [];
-  const { rule, destination, marker } = taskOf(task);
+  const { rule, destination, marker } = replicationTask(task);
   const replication = {
     replicationRuleId: rule,
     destinationBucket: destination.Bucket,
@@ -243,7 +251,7 @@ export class LateVersions {
   }
 
   async #announceOne(ctx: ReplicationEventsCtx, task: HourlyRow): Promise<void> {
-    const { bucket: name, bucketId, key, version, isNull, removed } = taskOf(task);
+    const { bucket: name, bucketId, key, version, isNull, removed } = replicationTask(task);
     if (removed || !this.#isNew(task)) return;
     const bucket = (await findBucket(ctx.metadata, name))?.row;
     if (bucket?.id !== bucketId || !hasListener(ctx, bucket)) return;

@@ -49,12 +49,12 @@ export const nextRun = (former: ScrubRun | undefined, now: number): ScrubRun => 
   seen: nothingRead,
 });
 
-const doneOf = ({ versions, parts, bytes }: ScrubRun['seen']) => ({ count: versions + parts, bytes });
+const scrubbedAmount = ({ versions, parts, bytes }: ScrubRun['seen']) => ({ count: versions + parts, bytes });
 
 const measureScrub = ({ startedAt, finishedAt, seen }: ScrubRun): Measure => ({
   startedAt,
   finishedAt,
-  done: doneOf(seen),
+  done: scrubbedAmount(seen),
 });
 
 /** By the last count of all buckets. */
@@ -63,7 +63,7 @@ export async function leftToScrub(
   { state: { seen } }: Pick<Task<ScrubRun>, 'state'>,
 ): Promise<TaskAmount | undefined> {
   const stored = await countStored(ctx);
-  return stored && amountLeft(stored, doneOf(seen));
+  return stored && amountLeft(stored, scrubbedAmount(seen));
 }
 
 interface SavedStep {

@@ -19,7 +19,7 @@ import {
   type Stored,
 } from '../../ports/metadata-store.ts';
 import { ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
-import { timeOf } from '../common/ids.ts';
+import { versionTime } from '../common/ids.ts';
 import { type ReadFault, readFault } from '../fsck/bytes.ts';
 import { comparableMd5 } from '../fsck/rows.ts';
 import type { ScrubBudget } from './budget.ts';
@@ -438,7 +438,7 @@ const isNewer = (
 
 /** A time before which none of a version's bytes were stored. */
 const bytesSince = ({ uploadId, modified }: ObjectRow): number =>
-  uploadId === undefined ? modified : timeOf(uploadId);
+  uploadId === undefined ? modified : versionTime(uploadId);
 
 function versionContent(ctx: Ctx, bucket: BucketRow, { row, revision }: Stored<ObjectRow>): Content {
   const { space, key, slot, version } = row;

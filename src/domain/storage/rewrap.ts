@@ -31,7 +31,7 @@ import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { type Provided, providedContext } from '../content/provider-key.ts';
 import { amendVersion } from '../objects/amend-version.ts';
-import type { Ctx as CommitCtx } from '../objects/commit-version.ts';
+import type { CommitCtx } from '../objects/commit-version.ts';
 
 /** Versions that move while the history or the live heads are read are met in the walk that follows; so the history is read twice. */
 const phases = ['uploads', 'history', 'live', 'moved'] as const;

@@ -175,7 +175,11 @@ export const beginHistory = ({ metadata }: Pick<Ctx, 'metadata'>, generation: nu
   beginTerm(metadata, histories, generation);
 
 /** Warnings differ where their words do: a count that moves is no change. */
-const signatureOf = ({ ok, source, warnings }: Pick<StorageHealth, 'ok' | 'source' | 'warnings'>): string =>
+const healthSignature = ({
+  ok,
+  source,
+  warnings,
+}: Pick<StorageHealth, 'ok' | 'source' | 'warnings'>): string =>
   JSON.stringify([
     ok,
     source,
@@ -193,7 +197,11 @@ export async function recordHealth(ctx: Ctx, term: Term): Promise<boolean> {
   const changes = found?.state.changes ?? [];
   const last = changes.at(-1);
   const now = describe(health, await ctx.metadata.now());
-  if (last !== undefined && signatureOf(last) === signatureOf(now) && (last.more ?? 0) === (now.more ?? 0))
+  if (
+    last !== undefined &&
+    healthSignature(last) === healthSignature(now) &&
+    (last.more ?? 0) === (now.more ?? 0)
+  )
     return false;
   const state = prune({ ...found?.state, changes: [...changes, now] }, now.at);
   const expect = found?.revision ?? 'absent';

@@ -107,7 +107,7 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
     if (found.owner.unreadable) continue;
     const isSafe = await unlessDamaged(() => isOwned(context, run.ownership, found));
     if (isSafe instanceof MetadataDamaged)
-      for (const prefix of prefixesOf(found.extent, prefixes)) run.unknown.set(prefix, isSafe);
+      for (const prefix of matchingPrefixes(found.extent, prefixes)) run.unknown.set(prefix, isSafe);
     if (isSafe !== false) continue;
     orphans.push(found.extent);
     if (orphans.length < extentsPerTask) continue;
@@ -119,7 +119,7 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
 }
 
 /** The prefix of the intent under which an extent was stored; its first extent has the id of the op, without the dot of the prefix. */
-function prefixesOf({ id }: Extent, prefixes: readonly string[]): readonly string[] {
+function matchingPrefixes({ id }: Extent, prefixes: readonly string[]): readonly string[] {
   const matching = prefixes.filter((prefix) => `${id}.`.startsWith(prefix));
   return matching.length > 0 ? matching : prefixes;
 }

@@ -258,7 +258,7 @@ export async function listTasks(
   for (const followed of followedKinds) {
     if (followed.stored < afterKind || (filter.kind !== undefined && followed.kind !== filter.kind)) continue;
     const from = followed.stored === afterKind ? afterName : undefined;
-    for await (const { name, progress } of tasksOf(ctx, followed, from)) {
+    for await (const { name, progress } of everyTaskOf(ctx, followed, from)) {
       read += 1;
       if (progress !== undefined && isMatch(filter, progress))
         tasks.push(await describeTask(ctx, { followed, name, progress, workers, until }));
@@ -269,7 +269,7 @@ export async function listTasks(
 }
 
 /** The tasks of a kind, by name, behind `after`. */
-async function* tasksOf(
+async function* everyTaskOf(
   ctx: LeftCtx,
   { stored, only, rows }: FollowedKind,
   after: string | undefined,
@@ -309,7 +309,7 @@ async function describeTask(
 ): Promise<FollowedTask> {
   const { kind, by, counts, paced } = followed;
   const { measured: _, failure, finishedAt, perSecond, ...visible } = progress;
-  const stands = standingOf(followed, progress, workers);
+  const stands = taskStanding(followed, progress, workers);
   const isEnded = finishedAt !== undefined;
   const left = isEnded ? none(progress.done) : await followed.left(ctx, name, until);
   const rate = perSecond?.[paced] ?? 0;
@@ -338,7 +338,7 @@ const none = ({ bytes }: TaskAmount): TaskAmount => ({
 });
 
 /** Whether anything works on the task, and why not. */
-function standingOf(
+function taskStanding(
   { by }: FollowedKind,
   { finishedAt, updatedAt, failure }: TaskProgress,
   workers: Workers,

@@ -48,12 +48,12 @@ import { assertNotExceeded, hasQuota, type Reservation, withReservation } from '
 import { freeParts, ownedParts, partChanges } from './part-counts.ts';
 import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import {
-  type Ctx,
   clearForwarded,
   completeForwarded,
   noSuchUpload,
   openUpload,
   rememberedMs,
+  type UploadCtx,
   type UploadName,
 } from './upload-session.ts';
 
@@ -78,11 +78,11 @@ function inlinePartsMax({ acl, encryption }: UploadSession): number {
   return acl === undefined ? 32 : 16;
 }
 
-export const completeUpload = (ctx: Ctx, completion: Completion): Promise<UploadResult> =>
+export const completeUpload = (ctx: UploadCtx, completion: Completion): Promise<UploadResult> =>
   withReservation(ctx, (reservation) => completeReserved(ctx, completion, reservation));
 
 async function completeReserved(
-  ctx: Ctx,
+  ctx: UploadCtx,
   completion: Completion,
   reservation: Reservation,
 ): Promise<UploadResult> {
@@ -152,7 +152,7 @@ interface CompletedContent {
 
 /** Commits the object. The same commit takes the upload out of the list, and frees its parts, which count as the object from then on. */
 async function commitContent(
-  ctx: Ctx,
+  ctx: UploadCtx,
   completion: Completion,
   { session, checked, manifest, op, reservation }: CompletedContent,
 ) {
@@ -180,7 +180,7 @@ async function commitContent(
 
 /** Commits a replicated version, whose parts must make the content that its document describes. */
 function completeReplica(
-  ctx: Ctx,
+  ctx: UploadCtx,
   {
     session,
     replica: document,
@@ -256,7 +256,7 @@ const underWay = (uploadId: string) =>
   });
 
 /** The result of the completion that was faster, if it has ended. */
-async function resultOfOther(ctx: Ctx, name: UploadName, digest: string): Promise<UploadResult> {
+async function resultOfOther(ctx: UploadCtx, name: UploadName, digest: string): Promise<UploadResult> {
   const stored = storedResult(await openUpload(ctx, name), digest);
   // The session takes parts again: a part was uploaded in between, or the other completion was undone.
   if (stored === undefined) throw underWay(name.uploadId);
@@ -265,7 +265,7 @@ async function resultOfOther(ctx: Ctx, name: UploadName, digest: string): Promis
 
 /** Stops the session from taking parts; of concurrent completions one succeeds. Undefined when another one did. */
 async function moveToCompleting(
-  ctx: Ctx,
+  ctx: UploadCtx,
   found: StoredSession,
   { op, requestId, digest }: { readonly op: Op; readonly requestId: string; readonly digest: string },
 ): Promise<StoredSession | undefined> {
@@ -285,7 +285,7 @@ async function moveToCompleting(
 const rowsPerApply = 4;
 
 async function writeManifest(
-  ctx: Ctx,
+  ctx: UploadCtx,
   listed: readonly ManifestPart[],
   {
     op,
@@ -322,18 +322,18 @@ function withOffsets(parts: readonly ManifestPart[]): readonly ManifestPart[] {
  * Removes the rows of a manifest that no object refers to. Another process may have settled the session while they were written;
  * only a completed session needs them.
  */
-async function dropUncommitted(ctx: Ctx, op: Op, { uploadId }: UploadName): Promise<void> {
+async function dropUncommitted(ctx: UploadCtx, op: Op, { uploadId }: UploadName): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found !== undefined && found.row.session.state !== 'completed')
     await clearManifest(ctx.metadata, op.id);
 }
 
-const computeDigest = (ctx: Ctx, parts: readonly ListedPart[]): string =>
+const computeDigest = (ctx: UploadCtx, parts: readonly ListedPart[]): string =>
   ctx.hasher.sha256Hex(parts.map(({ number, etag }) => `${number}:${etag}`).join('\n'));
 
 // Finishes or undoes an interrupted completion, and clears ended sessions.
 
-type SettleCtx = Pick<Ctx, 'metadata' | 'bytes' | 'clock'>;
+type SettleCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock'>;
 
 /** Completes, reopens or clears a session, depending on its state. Idempotent, also across processes. */
 export async function settleUpload(ctx: SettleCtx, uploadId: string): Promise<void> {

@@ -7,7 +7,7 @@ import type { Context } from '../../context.ts';
 import {
   accountUsage,
   counterChanges,
-  holdersOf,
+  listHolders,
   openParts,
   partUsage,
 } from '../../metadata/buckets/usage.ts';
@@ -22,7 +22,7 @@ import { type Freed, freedBy } from '../quotas/amounts.ts';
 export function lockedBy(
   bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
 ): Pick<CountedPart, 'holders'> {
-  const holders = holdersOf(bucket);
+  const holders = listHolders(bucket);
   return holders.length === 0 ? {} : { holders };
 }
 

@@ -16,7 +16,7 @@ import {
 } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { type Freed, freedBy } from '../quotas/amounts.ts';
-import type { Ctx } from './upload-session.ts';
+import type { UploadCtx } from './upload-session.ts';
 
 /** Public API limits. */
 export const partNumberMax = 10_000;
@@ -55,7 +55,7 @@ interface Chosen {
 }
 
 export async function checkParts(
-  ctx: Pick<Ctx, 'metadata' | 'hasher'>,
+  ctx: Pick<UploadCtx, 'metadata' | 'hasher'>,
   { row }: StoredSession,
   { parts: listed, claims }: { readonly parts: readonly ListedPart[]; readonly claims: ObjectClaims },
 ): Promise<CheckedParts> {
@@ -136,7 +136,7 @@ export const defaultChecksumType = (algorithm: ChecksumAlgorithm): Checksum['typ
 
 /** The object's checksum, when every part carries one of the same algorithm. */
 function objectChecksum(
-  { hasher }: Pick<Ctx, 'hasher'>,
+  { hasher }: Pick<UploadCtx, 'hasher'>,
   session: UploadSession,
   { chosen, claims }: { readonly chosen: readonly Chosen[]; readonly claims: ObjectClaims },
 ): Checksum | undefined {

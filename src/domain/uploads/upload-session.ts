@@ -42,7 +42,7 @@ import {
   type Content,
   giveUp,
   queueUnowned,
-  type Ctx as StoreCtx,
+  type StoreCtx,
   storeBytes,
 } from '../content/store-bytes.ts';
 import { admit } from '../quotas/admit.ts';
@@ -50,7 +50,7 @@ import { freedBy } from '../quotas/amounts.ts';
 import { hasQuota, type Reservation, withPartReservation } from '../quotas/reservation.ts';
 import { freeParts, lockedBy, ownedParts, partChanges } from './part-counts.ts';
 
-export type Ctx = Pick<
+export type UploadCtx = Pick<
   Context,
   | 'caches'
   | 'metadata'
@@ -89,7 +89,7 @@ interface NewUpload
 }
 
 export async function createUpload(
-  ctx: Ctx,
+  ctx: UploadCtx,
   requested: NewUpload,
 ): Promise<{ uploadId: string; session: UploadSession }> {
   const { bucket, requestId } = requested;
@@ -115,7 +115,7 @@ interface NewSession extends Pick<UploadSession, 'backendUploadId' | 'extentId'>
 }
 
 async function insertSession(
-  ctx: Ctx,
+  ctx: UploadCtx,
   { bucket, record, requestId, ...described }: NewUpload,
   { uploadId, op, ...forwarded }: NewSession,
 ): Promise<{ uploadId: string; session: UploadSession }> {
@@ -161,7 +161,7 @@ export interface UploadName {
 
 /** The session with this id, in any state. @throws NoSuchUpload for an unknown id, or one of another key */
 export async function openUpload(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<UploadCtx, 'metadata'>,
   { bucket, key, uploadId }: UploadName,
 ): Promise<StoredSession> {
   const found = isUploadId(uploadId) ? await findSession(ctx.metadata, uploadId) : undefined;
@@ -171,7 +171,10 @@ export async function openUpload(
 }
 
 /** The session, which must still take parts. */
-export async function openUploading(ctx: Pick<Ctx, 'metadata'>, name: UploadName): Promise<StoredSession> {
+export async function openUploading(
+  ctx: Pick<UploadCtx, 'metadata'>,
+  name: UploadName,
+): Promise<StoredSession> {
   const found = await openUpload(ctx, name);
   if (found.row.session.state !== 'uploading') throw noSuchUpload(name.uploadId);
   return found;
@@ -180,7 +183,7 @@ export async function openUploading(ctx: Pick<Ctx, 'metadata'>, name: UploadName
 export const noSuchUpload = (uploadId: string) => fail('NoSuchUpload', { elements: { UploadId: uploadId } });
 
 /** Aborts: idempotent, also for a session that was aborted before. The parts go to the deletion queue. */
-export async function abortUpload(ctx: Ctx, name: UploadName, asked: AbortRequest): Promise<void> {
+export async function abortUpload(ctx: UploadCtx, name: UploadName, asked: AbortRequest): Promise<void> {
   const found = await openUpload(ctx, name);
   await abortSession(ctx, found, asked);
 }
@@ -191,7 +194,7 @@ interface AbortRequest {
 }
 
 export async function abortSession(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<UploadCtx, 'metadata'>,
   found: StoredSession,
   { record, requestId }: AbortRequest,
 ): Promise<void> {
@@ -216,7 +219,7 @@ export async function abortSession(
 
 /** Aborts every open upload of a bucket that is being deleted. A running completion is fenced, and settled later. */
 export async function abortUploadsIn(
-  ctx: Pick<Ctx, 'metadata'>,
+  ctx: Pick<UploadCtx, 'metadata'>,
   bucket: BucketRow,
   requestId: string,
 ): Promise<void> {
@@ -253,7 +256,7 @@ interface PartWrite {
  * @param found the session as the caller read it; it is read again when the part is committed
  */
 export const writePart = (
-  ctx: Ctx,
+  ctx: UploadCtx,
   found: StoredSession,
   write: PartWrite,
   content: Content,
@@ -272,7 +275,7 @@ interface AdmittedPart extends PartWrite {
 }
 
 async function writeAdmitted(
-  ctx: Ctx,
+  ctx: UploadCtx,
   found: StoredSession,
   write: AdmittedPart,
   content: Content,
@@ -326,7 +329,7 @@ async function writeAdmitted(
 }
 
 async function commitPart(
-  ctx: Ctx,
+  ctx: UploadCtx,
   { name, part, record, requestId, reservation }: AdmittedPart,
   { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },
 ): Promise<void> {
@@ -373,7 +376,7 @@ async function commitPart(
 // Uploads whose parts the byte store itself holds and assembles into one extent (an S3 upstream does). The extent belongs to the session
 // from the beginning: its id ends with the session's id, which distinguishes an abandoned upload from one in progress.
 
-type ForwardedCtx = Pick<Ctx, 'metadata' | 'bytes'>;
+type ForwardedCtx = Pick<UploadCtx, 'metadata' | 'bytes'>;
 
 /** The handle that binds a session to the cluster it began on. */
 const formatHandle = ({ cluster, bucket, key, uploadId }: ForwardedUpload): string =>
@@ -386,7 +389,7 @@ function parseForwardedUpload({ extentId, backendUploadId }: UploadSession): For
   return { cluster, bucket, key, uploadId };
 }
 
-function requireUploads({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
+function requireUploads({ bytes }: Pick<UploadCtx, 'bytes'>): UploadBytes {
   if (bytes.uploads === undefined)
     throw new Error('the parts of this upload lie in a store that is not configured');
   return bytes.uploads;

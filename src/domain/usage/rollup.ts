@@ -97,7 +97,7 @@ async function beginTick(
 }
 
 /** The next buckets in a walk over all, and where it continues; `next` is undefined at the end. */
-async function pageOf(
+async function readBuckets(
   { metadata, telemetry }: Ctx,
   { slot, after }: BucketPosition,
 ): Promise<{ readonly buckets: readonly BucketRow[]; readonly next: BucketPosition | undefined }> {
@@ -123,7 +123,7 @@ async function samplePage(ctx: Ctx, saved: Saved): Promise<Saved> {
   const { pass, ...progress } = saved.progress;
   if (pass === undefined) return saved;
   const { day, number } = pass;
-  const { buckets, next } = await pageOf(ctx, pass);
+  const { buckets, next } = await readBuckets(ctx, pass);
   const changes = await inParallel(
     readsMax,
     buckets,
@@ -164,7 +164,7 @@ async function closeUnsampled(
   const { metadata } = ctx;
   const end = startOfDay(addDays(day, 1));
   const computedAt = await metadata.now();
-  const { buckets, next } = await pageOf(ctx, at);
+  const { buckets, next } = await readBuckets(ctx, at);
   await inParallel(readsMax, buckets, async (bucket) => {
     if (bucket.created >= end) return;
     if ((await findTask(metadata, samplesKind, samplesName(day, bucket.id))) !== undefined) return;

@@ -59,7 +59,7 @@ export function addBucketSample(
   { pass, counted }: { readonly pass: number; readonly counted: ReadonlyMap<string, Counts> },
 ): Required<Pick<BucketSamples, 'first' | 'count' | 'classes'>> {
   const known = before?.classes ?? {};
-  const count = countOf(before);
+  const count = countObjects(before);
   const names = new Set([...Object.keys(known), ...counted.keys()]);
   const classes = [...names].map((name) => {
     const earlier = known[name] ?? (count === 0 ? undefined : { ...emptySamples, count });
@@ -78,7 +78,7 @@ const emptySamples: ClassSamples = {
 };
 
 /** Rows of earlier versions only have samples of classes. */
-const countOf = (samples: Pick<BucketSamples, 'count' | 'classes'> | undefined): number =>
+const countObjects = (samples: Pick<BucketSamples, 'count' | 'classes'> | undefined): number =>
   samples?.count ?? Math.max(0, ...Object.values(samples?.classes ?? {}).map(({ count }) => count));
 
 export interface DayUsage {

@@ -96,7 +96,7 @@ export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
     for (const row of read.rows) {
       if ((await entries.denialOf('rows', row)) !== undefined) continue;
       const point = points[Math.floor((row.time - start) / stepMs)];
-      if (point !== undefined) point[resultOf(row.status)] += row.count ?? 1;
+      if (point !== undefined) point[classifyStatus(row.status)] += row.count ?? 1;
     }
     before = read.next;
     rows += read.rows.length;
@@ -109,7 +109,7 @@ export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
   });
 };
 
-const resultOf = (status: number): 'done' | 'refused' | 'failed' =>
+const classifyStatus = (status: number): 'done' | 'refused' | 'failed' =>
   status >= 500 ? 'failed' : status >= 400 ? 'refused' : 'done';
 
 export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal, entries }) => {

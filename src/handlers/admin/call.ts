@@ -153,7 +153,8 @@ export type Precondition = (present: object | undefined) => void;
 
 type Ctx = Pick<Context, 'hasher'>;
 
-export const etagOf = ({ hasher }: Ctx, body: string): string => `"${hasher.sha256Hex(body).slice(0, 32)}"`;
+export const computeEtag = ({ hasher }: Ctx, body: string): string =>
+  `"${hasher.sha256Hex(body).slice(0, 32)}"`;
 
 /** @throws InvalidRequest where the operation takes no condition: it must not be ignored */
 export function readPrecondition(
@@ -175,7 +176,7 @@ export function readPrecondition(
       field: 'If-None-Match',
     });
   return (present) => {
-    const tag = present === undefined ? undefined : etagOf(ctx, JSON.stringify(present));
+    const tag = present === undefined ? undefined : computeEtag(ctx, JSON.stringify(present));
     const holds =
       noneMatch !== undefined ? tag === undefined : tag !== undefined && isListed(match ?? '', tag);
     if (!holds)

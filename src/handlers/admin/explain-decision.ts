@@ -29,7 +29,7 @@ import { parseArn } from '../../protocol/arns.ts';
 import { describeOperation, isOperation } from '../../protocol/operations/operations.ts';
 import { defined } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
-import { type Fields, isOwnOf, namedResources } from './named-resources.ts';
+import { type Fields, isOwnRequest, namedResources } from './named-resources.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call) => {
   const { body, permit, signal, caller } = call;
@@ -104,7 +104,7 @@ async function assertMayExplain(
 ): Promise<void> {
   const fields = { own: caller.identity?.owner, ...about };
   const named = await namedResources(ctx, row, fields);
-  const isOwn = await isOwnOf(ctx, row, { identity: caller.identity, fields });
+  const isOwn = await isOwnRequest(ctx, row, { identity: caller.identity, fields });
   await authorizeAdmin(
     ctx,
     { ...caller, operation: 'ExplainDecision' },
@@ -145,7 +145,7 @@ async function openQuestion(ctx: Context, asked: Asked): Promise<OpenQuestion> {
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
-  const accessPoint = await findAccessPointOf(ctx, bucket, asked.accessPoint);
+  const accessPoint = await findAttached(ctx, bucket, asked.accessPoint);
   const ofPoint = accessPoint === undefined ? undefined : accessPointFacts(accessPoint);
   const about = { action, bucket, bucketName, key, target, accessPoint };
   return {
@@ -157,7 +157,7 @@ async function openQuestion(ctx: Context, asked: Asked): Promise<OpenQuestion> {
 }
 
 /** @throws InvalidArgument without a bucket; NoSuchAccessPoint, also for one of another bucket */
-async function findAccessPointOf(
+async function findAttached(
   ctx: Context,
   bucket: BucketRow | undefined,
   name: string | undefined,
@@ -253,7 +253,7 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
   return {
     asked: { ...about, action: permitted, context },
     by: callerOfRow(ctx, row),
-    missing: missingOf(ctx, row),
+    missing: listMissing(ctx, row),
     session: session && { ...session, row },
     described: {
       time: new Date(time).toISOString(),
@@ -290,7 +290,7 @@ function callerOfRow(ctx: Context, row: Row) {
 }
 
 /** What the row does not have, and the answer leaves out. */
-function missingOf(ctx: Context, row: Row) {
+function listMissing(ctx: Context, row: Row) {
   const { session } = row;
   if (session === undefined) return lacksSession(ctx, row) ? (['session'] as const) : [];
   return [

@@ -55,7 +55,7 @@ interface Plan {
   readonly notes: readonly string[];
 }
 
-const conflictOf = (changes: readonly string[], ...notes: readonly string[]): Plan => ({
+const toConflict = (changes: readonly string[], ...notes: readonly string[]): Plan => ({
   outcome: 'conflict',
   changes,
   notes,
@@ -68,10 +68,10 @@ function normalize(value: unknown): string {
 }
 
 const isSame = (field: keyof IamRecord, { input, present }: { input: IamRecord; present: IamRecord }) =>
-  field === 'keys' || normalize(input[field]) === normalize(present[field] ?? emptyOf(field));
+  field === 'keys' || normalize(input[field]) === normalize(present[field] ?? emptyValue(field));
 
 /** What a record has that lacks the field. */
-const emptyOf = (field: keyof IamRecord): unknown =>
+const emptyValue = (field: keyof IamRecord): unknown =>
   field === 'quota' ? { maxBuckets: 0, totalMaxBytes: 0 } : field === 'email' ? '' : undefined;
 
 /** @throws MalformedJSON for a field that the kind of the record does not have */
@@ -114,7 +114,7 @@ async function planRecord(
   const present = await readRecord(ctx, account, record);
   if (present === undefined) {
     const taken = await nameIsTaken(ctx, account, record);
-    if (taken !== undefined) return conflictOf([], taken);
+    if (taken !== undefined) return toConflict([], taken);
   }
   const known = new Map(present?.keys?.map((key) => [key.accessKey, key.status]) ?? []);
   const missing = keys.filter(({ accessKey }) => !known.has(accessKey));
@@ -123,9 +123,9 @@ async function planRecord(
     .filter(({ secretKey }) => secretKey === undefined)
     .map(({ accessKey }) => `The key ${accessKey} is left out, because the record has no secret of it.`);
   const busy = await keyInUse(ctx, account, added);
-  if (busy !== undefined) return conflictOf(['keys'], busy, ...notes);
+  if (busy !== undefined) return toConflict(['keys'], busy, ...notes);
   if (known.size + added.length > 2)
-    return conflictOf(['keys'], `${name} has ${known.size} keys already, and two at most.`, ...notes);
+    return toConflict(['keys'], `${name} has ${known.size} keys already, and two at most.`, ...notes);
   if (present === undefined) return { outcome: 'created', changes: [], notes };
   const differing = fieldsOfKind[kind].filter(
     (field) => record[field] !== undefined && !isSame(field, { input: record, present }),
@@ -136,7 +136,7 @@ async function planRecord(
   const changes = [...differing, ...(restated || added.length > 0 ? ['keys'] : [])];
   if (changes.length === 0) return { outcome: 'unchanged', changes, notes };
   if ((differing.length > 0 || restated) && !overwrite)
-    return conflictOf(changes, 'It exists and differs: send overwrite to change it.', ...notes);
+    return toConflict(changes, 'It exists and differs: send overwrite to change it.', ...notes);
   return { outcome: 'changed', changes, notes };
 }
 
@@ -198,7 +198,7 @@ async function importRecord(
   } catch (cause) {
     if (!(cause instanceof Refusal) || !conflicts.has(cause.code)) throw cause;
     // A repeated import goes on where this one ended.
-    return conflictOf(plan.changes, cause.message, ...plan.notes);
+    return toConflict(plan.changes, cause.message, ...plan.notes);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Reads which resources a request to the operator API names, from the rows of its table, and what policies say about them. */
-import { type AdminResource, denialOf } from '../../auth/administer.ts';
+import { type AdminResource, findDenial } from '../../auth/administer.ts';
 import type { Caller } from '../../auth/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { Refusal } from '../../base/errors.ts';
@@ -13,7 +13,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** What `{field.view}` reads of a value; undefined where the value has nothing of the kind. */
 const views: Readonly<Record<string, (ctx: Ctx, value: string) => Promise<string | undefined>>> = {
-  account: accountOf,
+  account: findAccount,
   name: async (_, arn) => parseArn(arn)?.name,
   bucket: async (_, resource) =>
     resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined,
@@ -21,7 +21,7 @@ const views: Readonly<Record<string, (ctx: Ctx, value: string) => Promise<string
 };
 
 /** The account of an ARN, of an access key, or the value itself. */
-async function accountOf({ credentials }: Ctx, value: string): Promise<string | undefined> {
+async function findAccount({ credentials }: Ctx, value: string): Promise<string | undefined> {
   const [prefix, , , , account] = value.split(':');
   if (prefix === 'arn') return account;
   // A key of temporary credentials is not found without its token.
@@ -68,7 +68,7 @@ export async function namedResources(
 }
 
 /** Whether the request is about something of the caller's account that is open to every account. */
-export async function isOwnOf(
+export async function isOwnRequest(
   ctx: Ctx & Pick<Context, 'metadata'>,
   { tenants }: Pick<AdminOperation, 'tenants'>,
   { identity, fields }: { readonly identity: Identity; readonly fields: Fields },
@@ -81,7 +81,7 @@ export async function isOwnOf(
   for (const field of ('callers' in tenants && tenants.callers) || []) {
     const caller = fields[field];
     // Unknown keys and keys of other accounts get the same answer, so that a tenant cannot find out which keys exist.
-    if (typeof caller === 'string' && (await accountOf(ctx, caller)) !== identity.owner) return false;
+    if (typeof caller === 'string' && (await findAccount(ctx, caller)) !== identity.owner) return false;
   }
   const named = fields['bucket' in tenants ? tenants.bucket : tenants.account];
   if (typeof named !== 'string' || named === '') return false;
@@ -106,8 +106,8 @@ export function openEntries(
     const known = denials.get(resource);
     if (known !== undefined) return known;
     const under = async () =>
-      (await denialOf(ctx, caller, { action, path: resource })) ??
-      (await denialOf(ctx, caller, { action, path: `${resource}/${asked.path}` }));
+      (await findDenial(ctx, caller, { action, path: resource })) ??
+      (await findDenial(ctx, caller, { action, path: `${resource}/${asked.path}` }));
     const found = under();
     denials.set(resource, found);
     return found;

@@ -16,7 +16,7 @@ import {
   deleteAccountQuota,
   putAccountQuota,
 } from '../../domain/quotas/quota-limits.ts';
-import { limitsTopic, RateLimiter, scopeOf } from '../../domain/quotas/rate-limiter.ts';
+import { formatScope, limitsTopic, RateLimiter } from '../../domain/quotas/rate-limiter.ts';
 import { accountHolder, type QuotaHolder, userHolder } from '../../domain/quotas/scopes.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import {
@@ -49,10 +49,10 @@ const changeLimits = <Name extends string>(
   present: Limits<Name> | undefined,
   change: LimitsChange<Name>,
 ): Limits<Name> => {
-  const limitOf = (name: Name): number =>
+  const changedLimit = (name: Name): number =>
     change[name] === undefined ? (present?.[name] ?? 0) : (change[name] ?? 0);
   // The cast: each name has its value.
-  return Object.fromEntries(names.map((name) => [name, limitOf(name)])) as Limits<Name>;
+  return Object.fromEntries(names.map((name) => [name, changedLimit(name)])) as Limits<Name>;
 };
 
 // Quotas of buckets and of accounts (spec, "Operator JSON API"). 0 is unlimited.
@@ -239,11 +239,11 @@ type Find = (ctx: Context, params: LimitCall['params']) => Promise<Limited>;
 
 const accountLimited: Find = async (ctx, params) => {
   const { owner } = await findAccount(ctx, params);
-  return { scope: scopeOf({ kind: 'account', id: owner }), name: '', about: rootArn(owner) };
+  return { scope: formatScope({ kind: 'account', id: owner }), name: '', about: rootArn(owner) };
 };
 const bucketLimited: Find = async (ctx, params) => {
   const { id, name } = await openBucket(ctx, params.get('name') ?? '');
-  return { scope: scopeOf({ kind: 'bucket', id }), name, about: `bucket:${name}` };
+  return { scope: formatScope({ kind: 'bucket', id }), name, about: `bucket:${name}` };
 };
 const anonymousLimited: Find = async () => ({ scope: 'anonymous', name: '', about: 'limits:anonymous' });
 

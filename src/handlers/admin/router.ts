@@ -31,12 +31,12 @@ import {
   type AdminHandler,
   type AdminRequest,
   type AskedRead,
-  etagOf,
+  computeEtag,
   jsonReply,
   readPrecondition,
   withoutDenied,
 } from './call.ts';
-import { type Fields, isOwnOf, namedResources, openEntries } from './named-resources.ts';
+import { type Fields, isOwnRequest, namedResources, openEntries } from './named-resources.ts';
 import { adminHandlers } from './table.ts';
 
 export const adminOperations: AdminOperations = {
@@ -223,7 +223,7 @@ function encodeNames(
 /** The body of such a reply is a text. */
 function withEtag(ctx: Context, reply: Reply): Reply {
   return typeof reply.body === 'string'
-    ? { ...reply, headers: [...reply.headers, ['ETag', etagOf(ctx, reply.body)]] }
+    ? { ...reply, headers: [...reply.headers, ['ETag', computeEtag(ctx, reply.body)]] }
     : reply;
 }
 
@@ -256,7 +256,7 @@ async function assertMayCall(
   if (row.callers === 'anyone') return assertShort(call.wire);
   if (row.callers === 'known' && call.identity !== undefined) return;
   const named = await namedResources(ctx, row, fields);
-  const isOwn = await isOwnOf(ctx, row, { identity: call.identity, fields });
+  const isOwn = await isOwnRequest(ctx, row, { identity: call.identity, fields });
   await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path, named, isOwn });
 }
 

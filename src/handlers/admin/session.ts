@@ -4,7 +4,7 @@ import { type Caller, verdictOn } from '../../auth/authorize.ts';
 import { callerOf, recordedArn } from '../../auth/principal.ts';
 import {
   clearCookie,
-  csrfTokenOf,
+  deriveCsrfToken,
   endLogin,
   endLogins,
   findLoggedIn,
@@ -12,8 +12,8 @@ import {
   listLogins,
   logIn,
   noLogin,
+  readToken,
   setCookie,
-  tokenOf,
 } from '../../auth/session/logins.ts';
 import { issueSession, storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
@@ -30,8 +30,8 @@ import {
 import type { AdminOperation } from '../../protocol/admin/row.ts';
 import { renderRefusal } from '../../protocol/render.ts';
 import { toFailure } from '../../request/failure.ts';
-import { type AdminHandler, type AdminRequest, etagOf, jsonReply } from './call.ts';
-import { type Fields, isOwnOf, namedResources } from './named-resources.ts';
+import { type AdminHandler, type AdminRequest, computeEtag, jsonReply } from './call.ts';
+import { type Fields, isOwnRequest, namedResources } from './named-resources.ts';
 
 /** A form of another origin can send any other type of body without asking this gateway first. */
 function assertJson({ wire }: Pick<AdminRequest, 'wire'>): void {
@@ -46,7 +46,7 @@ const describeSession = async (ctx: Context, { token, login, identity }: LoggedI
   account: login.account,
   principal: login.principal,
   isOperator: await isGrantable(ctx, identity),
-  csrfToken: csrfTokenOf(ctx.hasher, token),
+  csrfToken: deriveCsrfToken(ctx.hasher, token),
   expiresAt: iso(login.expiresAt),
   idleSeconds: Math.floor(ctx.config.SVC_LOGIN_IDLE / 1000),
 });
@@ -84,7 +84,7 @@ export const GetSession: AdminHandler<'GetSession'> = async (ctx, { wire, identi
 
 /** The log-in of the request's cookie. A signature takes precedence over a cookie. */
 async function findOwn(ctx: Context, wire: AdminRequest['wire']): Promise<LoggedIn | undefined> {
-  const token = wire.headers.get('authorization') === undefined ? tokenOf(wire) : undefined;
+  const token = wire.headers.get('authorization') === undefined ? readToken(wire) : undefined;
   return token === undefined ? undefined : findLoggedIn(ctx, token);
 }
 
@@ -135,13 +135,13 @@ function assertOwner({ identity }: Pick<AdminRequest, 'identity'>): Pick<LoginRo
   return { account: identity.owner, principal: recordedArn(identity) };
 }
 
-const isOf = (login: LoginRow, owner: Pick<LoginRow, 'account' | 'principal'>): boolean =>
+const belongsTo = (login: LoginRow, owner: Pick<LoginRow, 'account' | 'principal'>): boolean =>
   login.account === owner.account && login.principal === owner.principal;
 
 export const ListOwnLogins: AdminHandler<'ListOwnLogins'> = async (ctx, call) => {
   const owner = assertOwner(call);
   const current = (await findOwn(ctx, call.wire))?.login.id;
-  const logins = (await listLogins(ctx)).filter((login) => isOf(login, owner));
+  const logins = (await listLogins(ctx)).filter((login) => belongsTo(login, owner));
   return jsonReply({
     logins: logins.map((login) => ({ ...describeLogin(login), isCurrent: login.id === current })),
   });
@@ -154,7 +154,7 @@ export const RevokeOwnLogin: AdminHandler<'RevokeOwnLogin'> = async (ctx, call) 
   call.record?.about(owner.principal);
   await endLogin(ctx, id, {
     record: call.record,
-    denialOf: async (login) => (isOf(login, owner) ? undefined : noLogin(id)),
+    denialOf: async (login) => (belongsTo(login, owner) ? undefined : noLogin(id)),
   });
   return { status: 204, headers: [] };
 };
@@ -172,9 +172,9 @@ export const RevokeLogin: AdminHandler<'RevokeLogin'> = async (ctx, { params, re
 
 /** Of one access key, or all of them. */
 export const RevokeLogins: AdminHandler<'RevokeLogins'> = async (ctx, { query, record, entries }) => {
-  const denialOf = (login: LoginRow) => entries.denialOf('logins', login);
+  const findLoginDenial = (login: LoginRow) => entries.denialOf('logins', login);
   return jsonReply({
-    revoked: await endLogins(ctx, { accessKey: query.accessKey }, { record, denialOf }),
+    revoked: await endLogins(ctx, { accessKey: query.accessKey }, { record, denialOf: findLoginDenial }),
   });
 };
 
@@ -209,11 +209,11 @@ async function answerAdmin(
   if (row.callers !== undefined) return { allowed: true };
   const filled = row.path
     .slice(adminPrefix.length + 1)
-    .replace(/:(\w+)/g, (_, part: string) => parameterOf(row.tag, part, bucket));
+    .replace(/:(\w+)/g, (_, part: string) => exampleValue(row.tag, part, bucket));
   const fields = { own: caller.identity?.owner, ...(bucket === undefined ? {} : { bucket, name: bucket }) };
   const named = await namedResources(ctx, row, fields);
   // What is the caller's own account need not be named.
-  const isOwn = await isOwnOf(ctx, row, { identity: caller.identity, fields: ownFields(row, fields) });
+  const isOwn = await isOwnRequest(ctx, row, { identity: caller.identity, fields: ownFields(row, fields) });
   const asked = { action, path: path ?? filled, named, isOwn };
   const refusal = await adminRefusal(ctx, { ...caller, operation: name }, asked);
   return refusal === undefined ? { allowed: true } : { allowed: false, reason: refusal.message };
@@ -224,7 +224,7 @@ const ownFields = ({ tenants }: Pick<AdminOperation, 'tenants'>, fields: Fields)
   tenants !== undefined && 'account' in tenants ? { ...fields, [tenants.account]: fields['own'] } : fields;
 
 /** The bucket where the path names one, else everything. */
-const parameterOf = (tag: string, part: string, bucket = '*'): string =>
+const exampleValue = (tag: string, part: string, bucket = '*'): string =>
   part === 'bucket' || (part === 'name' && tag === 'buckets') ? bucket : '*';
 
 async function answerOther(
@@ -272,7 +272,7 @@ async function answerRead(
     call.signal.throwIfAborted();
     const { status, body } = await call.read(read);
     const text = typeof body === 'string' ? body : 'null';
-    const etag = etagOf(ctx, text);
+    const etag = computeEtag(ctx, text);
     if (etag === read.etag) return batchLine({ index, status: 304, etag });
     return batchLine({ index, status, etag }, 'reply', text);
   } catch (cause) {

@@ -74,7 +74,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
       name,
       state,
       usedBytes,
-      freeBytes: freeBytes ?? freeOf(ctx, 'metadata'),
+      freeBytes: freeBytes ?? findFree(ctx, 'metadata'),
       sizeUnknown,
     })),
     pools: (data?.pools ?? []).map(({ cluster, pool, state, bytesUsed, bytesFree }) => ({
@@ -83,7 +83,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
       pool,
       state,
       ...(state === 'ok' ? { usedBytes: bytesUsed } : {}),
-      freeBytes: bytesFree ?? freeOf(ctx, `data:${cluster}`),
+      freeBytes: bytesFree ?? findFree(ctx, `data:${cluster}`),
     })),
     work: workers.filter(hasWork).map(describeWork),
     tasks,
@@ -93,7 +93,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
 };
 
 /** Undefined where the disk is of another machine, or cannot be measured. */
-function freeOf({ diskSpace: space }: Pick<Context, 'diskSpace'>, component: string): number | undefined {
+function findFree({ diskSpace: space }: Pick<Context, 'diskSpace'>, component: string): number | undefined {
   const state = space?.states().find((each) => each.component === component);
   return state?.sizeBytes === undefined ? undefined : state.freeBytes;
 }

@@ -3,12 +3,12 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { classSnapshot } from '../../domain/buckets/class-stats.ts';
 import {
+  countSlotsSeen,
   fromTheStart,
   fsckSlots,
   type SavedRun,
   savedRun,
   saveRun,
-  slotsSeenOf,
 } from '../../domain/fsck/fsck.ts';
 import { scrubRate } from '../../domain/scrub/budget.ts';
 import {
@@ -57,7 +57,7 @@ const runJson = ({ state, state: { mode, position, seen }, startedAt, finishedAt
   fix: mode.fix,
   deep: mode.deep ?? false,
   ...(finishedAt === undefined ? { at: position.at } : {}),
-  slotsSeen: slotsSeenOf(state),
+  slotsSeen: countSlotsSeen(state),
   slots: fsckSlots,
   ...seen,
   startedAt: seconds(startedAt),

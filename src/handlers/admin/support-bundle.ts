@@ -4,7 +4,7 @@
  * operations, buckets, accounts, clusters, peers and targets that a policy denies the caller explicitly.
  */
 
-import { denialOf } from '../../auth/administer.ts';
+import { findDenial } from '../../auth/administer.ts';
 import { Refusal } from '../../base/errors.ts';
 import { settings } from '../../config.ts';
 import type { Context } from '../../context.ts';
@@ -49,13 +49,13 @@ async function openPart(
   const path = fillPath(row.path.slice(adminPrefix.length + 1), params);
   const caller = { ...call.caller, operation };
   const asked = { caller, action: `admin:${operation}`, path, fields: Object.fromEntries(params) };
-  const denial = await denialOf(ctx, caller, asked);
+  const denial = await findDenial(ctx, caller, asked);
   if (denial !== undefined) throw denial;
   return { row, params, asked, entries: openEntries(ctx, row, asked) };
 }
 
 /** A part that is the reply of an operation. */
-const replyOf =
+const partFrom =
   <N extends AdminOperationName>(operation: N, handle: AdminHandler<N>, query: object = {}): Part =>
   async (ctx, call) => {
     const { row, params, entries } = await openPart(ctx, call, { operation, params: call.params });
@@ -146,7 +146,7 @@ const readSettings: Part = async (ctx, call) => {
 const failedTraces: Part = async (ctx, call) => {
   const { tracer } = ctx;
   if (tracer === undefined) return [];
-  const listed = (await replyOf('ListTraces', traces.ListTraces, { limit: tracesMax })(ctx, call)) as {
+  const listed = (await partFrom('ListTraces', traces.ListTraces, { limit: tracesMax })(ctx, call)) as {
     readonly traces: readonly { readonly requestId: string; readonly kept: string }[];
   };
   const failed = listed.traces
@@ -154,7 +154,7 @@ const failedTraces: Part = async (ctx, call) => {
     .slice(0, detailsMax);
   return Promise.all(
     failed.map(({ requestId }) =>
-      replyOf('GetTrace', traces.GetTrace)(ctx, { ...call, params: new Map([['id', requestId]]) }).catch(
+      partFrom('GetTrace', traces.GetTrace)(ctx, { ...call, params: new Map([['id', requestId]]) }).catch(
         () => null,
       ),
     ),
@@ -165,20 +165,20 @@ const parts: Readonly<Record<string, Part>> = {
   'about.json': about,
   'settings.json': readSettings,
   'ready.json': (ctx) => openReadiness(ctx)(),
-  'workers.json': replyOf('ListWorkers', workers.ListWorkers),
-  'storage-health.json': replyOf('GetStorageHealth', storage.GetStorageHealth),
-  'storage-metadata.json': replyOf('GetStorageMeta', storage.GetStorageMeta),
-  'storage-data.json': replyOf('GetStorageData', storage.GetStorageData),
-  'storage-classes.json': replyOf('GetStorageClasses', storage.GetStorageClasses),
-  'clusters.json': replyOf('ListClusters', clusters.ListClusters),
-  'scrub.json': replyOf('GetScrub', storage.GetScrub),
-  'fsck.json': replyOf('GetFsck', storage.GetFsck),
-  'notify-targets.json': replyOf('GetNotifyTargets', deliveries.GetNotifyTargets),
-  'replication-peers.json': replyOf('ListReplicationPeers', peers.ListReplicationPeers),
-  'replication-status.json': replyOf('GetReplicationStatus', deliveries.GetReplicationStatus),
-  'replication-failed.json': replyOf('ListFailedReplications', deliveries.ListFailedReplications),
+  'workers.json': partFrom('ListWorkers', workers.ListWorkers),
+  'storage-health.json': partFrom('GetStorageHealth', storage.GetStorageHealth),
+  'storage-metadata.json': partFrom('GetStorageMeta', storage.GetStorageMeta),
+  'storage-data.json': partFrom('GetStorageData', storage.GetStorageData),
+  'storage-classes.json': partFrom('GetStorageClasses', storage.GetStorageClasses),
+  'clusters.json': partFrom('ListClusters', clusters.ListClusters),
+  'scrub.json': partFrom('GetScrub', storage.GetScrub),
+  'fsck.json': partFrom('GetFsck', storage.GetFsck),
+  'notify-targets.json': partFrom('GetNotifyTargets', deliveries.GetNotifyTargets),
+  'replication-peers.json': partFrom('ListReplicationPeers', peers.ListReplicationPeers),
+  'replication-status.json': partFrom('GetReplicationStatus', deliveries.GetReplicationStatus),
+  'replication-failed.json': partFrom('ListFailedReplications', deliveries.ListFailedReplications),
   'metrics.txt': metrics,
-  'traces.json': replyOf('ListTraces', traces.ListTraces, { limit: tracesMax }),
+  'traces.json': partFrom('ListTraces', traces.ListTraces, { limit: tracesMax }),
   'traces-with-spans.json': failedTraces,
 };
 

@@ -64,7 +64,7 @@ export const ListTraces: AdminHandler<'ListTraces'> = async (ctx, { query, reque
   const { limit = listedMax, ...conditions } = query;
   const filter = { ...conditions, max: limit };
   // The request that asks runs too, and is not of interest.
-  const own = tracerOf(ctx).list({ ...filter, max: filter.max + 1 });
+  const own = requireTracer(ctx).list({ ...filter, max: filter.max + 1 });
   const { traces: all, ...asked } = await askEveryProcess(ctx, { list: filter }, own);
   const traces = all.filter((each) => each.requestId !== requestId).slice(0, filter.max);
   return jsonReply({ traces, ...asked });
@@ -72,7 +72,7 @@ export const ListTraces: AdminHandler<'ListTraces'> = async (ctx, { query, reque
 
 export const GetTrace: AdminHandler<'GetTrace'> = async (ctx, { params, entries }) => {
   const id = params.get('id') ?? '';
-  const own = tracerOf(ctx).find(id, foundMax);
+  const own = requireTracer(ctx).find(id, foundMax);
   const { traces, silent }: Found<TraceDocument> = await askEveryProcess(ctx, { find: id }, own);
   if (traces.length === 0)
     throw fail(
@@ -87,7 +87,7 @@ export const GetTrace: AdminHandler<'GetTrace'> = async (ctx, { params, entries 
   return jsonReply({ traces: traces.toReversed() });
 };
 
-function tracerOf({ tracer }: Context): NonNullable<Context['tracer']> {
+function requireTracer({ tracer }: Context): NonNullable<Context['tracer']> {
   if (tracer === undefined)
     throw fail('NotImplemented', 'This gateway keeps no traces: set SVC_TRACE_BROWSER=on.');
   return tracer;

@@ -19,8 +19,8 @@ import { findProgress } from '../../domain/usage/progress.ts';
 import { sumOwned } from '../../domain/usage/samples.ts';
 import { addDays, dayMs, isDay, toDay } from '../../domain/usage/traffic-counter.ts';
 import {
-  everyTrafficOf,
-  everyUsageOf,
+  everyTrafficOn,
+  everyUsageOn,
   pageBucketDays,
   pageBucketTraffic,
   pageOwnerDays,
@@ -71,12 +71,12 @@ export const ListBucketUsage: AdminHandler<'ListBucketUsage'> = async (ctx, { qu
     await rest();
     const found = await pageBucketDays(ctx.metadata, id, { start, before, limit: seriesRowsMax });
     const byDay = Map.groupBy(found, ({ day }) => day);
-    return { name, owner: of, bytes: days.map((day) => averageOf(byDay.get(day))) };
+    return { name, owner: of, bytes: days.map((day) => computeAverage(byDay.get(day))) };
   });
   return jsonReply({ start, rows, ...(next === undefined ? {} : { next }) });
 };
 
-const averageOf = (rows: readonly DayUsageRow[] | undefined): number | null =>
+const computeAverage = (rows: readonly DayUsageRow[] | undefined): number | null =>
   rows === undefined
     ? null
     : Math.round(rows.reduce((sum, { byteSeconds }) => sum + Number(byteSeconds), 0) / (dayMs / 1_000));
@@ -110,7 +110,7 @@ const exports = {
     open: (ctx: Ctx, asked: Asked) =>
       exported(ctx, asked, {
         format: storageFormats[asked.format],
-        rows: everyUsageOf(ctx.metadata, asked.day),
+        rows: everyUsageOn(ctx.metadata, asked.day),
       }),
   },
   traffic: {
@@ -118,7 +118,7 @@ const exports = {
     open: (ctx: Ctx, asked: Asked) =>
       exported(ctx, asked, {
         format: trafficFormats[asked.format],
-        rows: everyTrafficOf(ctx.metadata, asked.day),
+        rows: everyTrafficOn(ctx.metadata, asked.day),
       }),
   },
 } as const;

@@ -22,7 +22,7 @@ import { type AdminHandler, jsonReply, seconds } from './call.ts';
 // The background workers: who leads each, what it did last, and what it has left.
 
 /** The queue that a worker drains. */
-const queueOf: Readonly<Record<string, string>> = {
+const queuesByWorker: Readonly<Record<string, string>> = {
   notify: 'notify',
   'access-log': 'access-log',
   replicator: 'replication',
@@ -104,7 +104,7 @@ const controlJson = ({ paused, runAt }: WorkerControl = {}) => ({
 });
 
 /** `failing` comes before the others, because a worker that fails again and again may be between two attempts. */
-function stateOf(
+function workerState(
   row: HeartbeatRow,
   { controls, isSilent }: Workers,
 ): 'pausing' | 'paused' | 'failing' | 'stopped' | 'silent' | 'busy' | 'idle' {
@@ -122,7 +122,7 @@ function workerJson(
   const { worker, process, generation, since, beatAt, units, lastUnit, failures, lastError, progress } = row;
   return {
     worker,
-    state: stateOf(row, found),
+    state: workerState(row, found),
     process,
     ...(generation === 0 ? {} : { generation }),
     since: seconds(since),
@@ -145,7 +145,7 @@ async function findLeft(
   if (count !== undefined) return count(ctx);
   const { left, oldestSeconds } = progress ?? {};
   if (left !== undefined) return { left, ...(oldestSeconds === undefined ? {} : { oldestSeconds }) };
-  const queue = queues.find((each) => each.queue === queueOf[worker]);
+  const queue = queues.find((each) => each.queue === queuesByWorker[worker]);
   return queue && { left: queue.rows, oldestSeconds: queue.oldestSeconds };
 }
 

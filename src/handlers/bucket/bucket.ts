@@ -105,7 +105,7 @@ export const CreateBucket: WithFacts<'CreateBucket'> = {
       owner,
       ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
       creator: nameCreator(identity),
-      ...creatorIdOf(identity),
+      ...describeCreator(identity),
       region: asked.region ?? ctx.config.SVC_REGION,
       objectLock: asked.objectLock,
       documents: firstDocuments(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
@@ -122,7 +122,7 @@ function nameCreator(identity: NonNullable<Authorized['identity']>): string {
 }
 
 /** Of an IAM user: a quota of the user counts the buckets that it creates. */
-function creatorIdOf(identity: NonNullable<Authorized['identity']>): { readonly creatorId?: string } {
+function describeCreator(identity: NonNullable<Authorized['identity']>): { readonly creatorId?: string } {
   const { iam } = identity;
   return iam !== undefined && callerOf(identity).kind === 'user' ? { creatorId: iam.id } : {};
 }

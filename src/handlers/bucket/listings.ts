@@ -66,7 +66,7 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, request) => {
   // The marker is the literal last entry of the page; without a delimiter clients take the last key.
   const next =
     page.isTruncated && grouping.delimiter !== '' && last !== undefined
-      ? { NextMarker: encode(nameOf(last)) }
+      ? { NextMarker: encode(entryName(last)) }
       : {};
   return xmlReply(listObjectsResult, 'ListBucketResult', {
     Name: bucket.name,
@@ -95,19 +95,19 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) =>
   );
   const last = page.entries.at(-1);
   const isOwnerAsked = query.get('fetch-owner') === 'true';
-  const ownerOf = isOwnerAsked ? await readOwners(ctx, request, page.entries) : undefined;
+  const owners = isOwnerAsked ? await readOwners(ctx, request, page.entries) : undefined;
   return xmlReply(listObjectsV2Result, 'ListBucketResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
     ...(startAfter === '' ? {} : { StartAfter: encode(startAfter) }),
     ...(rawToken === undefined ? {} : { ContinuationToken: rawToken }),
     ...(page.isTruncated && last !== undefined
-      ? { NextContinuationToken: writeToken({ after: nameOf(last) }) }
+      ? { NextContinuationToken: writeToken({ after: entryName(last) }) }
       : {}),
     KeyCount: page.entries.length,
     ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: toContents(page.entries, { encode, restoreStatus, ownerOf }),
+    Contents: toContents(page.entries, { encode, restoreStatus, ownerOf: owners }),
     CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
 };
@@ -129,7 +129,7 @@ function commonFields({ query }: AuthorizedInBucket, grouping: Grouping, encode:
   };
 }
 
-const nameOf = (entry: Entry<ListedRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
+const entryName = (entry: Entry<ListedRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
 
 interface ObjectEntry {
   readonly encode: (text: string) => string;
@@ -202,7 +202,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
       : 'row' in last
         ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
         : { NextKeyMarker: encode(last.commonPrefix) };
-  const ownerOf = await readOwners(ctx, request, page.entries);
+  const owners = await readOwners(ctx, request, page.entries);
   return xmlReply(listVersionsResult, 'ListVersionsResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -212,7 +212,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
     ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
     entries: page.entries.flatMap((entry) =>
-      'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf })] : [],
+      'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf: owners })] : [],
     ),
     CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });

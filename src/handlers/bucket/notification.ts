@@ -91,7 +91,7 @@ async function checkTargets(
   }
 }
 
-const sinksOf = (rules: readonly TargetedRule[]): ReadonlySet<string> =>
+const listSinks = (rules: readonly TargetedRule[]): ReadonlySet<string> =>
   new Set(rules.map((rule) => findSink(rule) ?? rule.arn));
 
 /** The targets that are asked before the configuration is stored; the others get their test event from the queue. */
@@ -101,7 +101,7 @@ function targetsToAsk(
   rules: readonly TargetedRule[],
 ): ReadonlySet<string> {
   if (own.get('skip-destination-validation')?.toLowerCase() === 'true') return new Set();
-  const named = sinksOf(rules);
+  const named = listSinks(rules);
   const asked = config.SVC_NOTIFY_TARGETS.filter(({ id, validate }) => validate === true && named.has(id));
   return new Set(asked.map(({ id }) => id));
 }
@@ -128,7 +128,7 @@ const configuration = document({
   then: (ctx, request, notification) => {
     const rules = listRules(notification);
     const asked = targetsToAsk(ctx, request, rules);
-    const others = [...sinksOf(rules)].filter((sink) => !asked.has(sink));
+    const others = [...listSinks(rules)].filter((sink) => !asked.has(sink));
     return testEvents(ctx, others, request);
   },
   validate: async (ctx, request, value) => {

@@ -115,7 +115,7 @@ export async function toAcl(
       Grantee:
         grantee.is === 'user'
           ? { type: 'CanonicalUser' as const, ...namedOwner(names, grantee.id) }
-          : { type: 'Group' as const, URI: uriOf(grantee.group) },
+          : { type: 'Group' as const, URI: groupUri(grantee.group) },
       Permission: permission,
     })),
   };
@@ -135,7 +135,7 @@ const grantHeaders: readonly (readonly [string, Permission])[] = [
   ['grant-full-control', 'FULL_CONTROL'],
 ];
 
-const uriOf = (group: Group): string => groupUris[group];
+const groupUri = (group: Group): string => groupUris[group];
 const groups = Object.keys(groupUris) as readonly Group[];
 
 /** Whether the headers contain an ACL; an empty `acl` header does not count (public API). */

@@ -11,7 +11,7 @@ import type { Recorder } from '../../domain/common/recorder.ts';
 import { changeDocument, type Family, readDocument } from '../../domain/configurations/documents.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { jsonOf, readXml } from '../../protocol/formats/codec.ts';
+import { readXml, requireJson } from '../../protocol/formats/codec.ts';
 import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply.ts';
@@ -128,7 +128,7 @@ function showHeader<T>({ headerField, schema }: DocumentRules<T, string>, value:
   if (headerField === undefined) return value;
   const { field, read: readField } = headerField;
   const visible: Record<string, unknown> = {};
-  const names = Object.keys(jsonOf(schema).schema.properties ?? {});
+  const names = Object.keys(requireJson(schema).schema.properties ?? {});
   for (const [name, each] of Object.entries(value as object)) if (names.includes(name)) visible[name] = each;
   const text = readField(value);
   return text === undefined ? visible : { ...visible, [field]: text };

@@ -17,7 +17,7 @@ import {
   readFields,
   text,
 } from '../../protocol/operations/parameters.ts';
-import { actionNamespaces, serviceOf } from '../../protocol/render.ts';
+import { actionNamespaces, actionService } from '../../protocol/render.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Authorized } from '../../request/request.ts';
 import type { ActionRequest } from './fields.ts';
@@ -65,7 +65,7 @@ export function action<F extends object, R = void>(
   // The cast: `Given` is empty where a field is no parameter; a constraint would prevent inference.
   const fields = parameters as Fields;
   const { action: permitted } = describeOperation(name);
-  const service = serviceOf(permitted);
+  const service = actionService(permitted);
   const namespace = actionNamespaces[service];
   const root = `${name}Response`;
   const response =

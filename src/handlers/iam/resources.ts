@@ -10,7 +10,7 @@ import type { Parameter } from '../../protocol/operations/parameters.ts';
 import { boundaryArn, resourceTagFacts } from './descriptions.ts';
 import { type ActionRequest, groupName, roleName, userName, userOrCaller } from './fields.ts';
 
-const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
+const holderArns = { user: userArn, group: groupArn, role: roleArn } as const;
 
 /** A holder that does not exist gets the ARN of one at the root path, so that only authorized callers learn whether it exists. */
 export async function holderResource(
@@ -19,7 +19,7 @@ export async function holderResource(
   named: Named<HolderKind>,
 ): Promise<string> {
   const found = await findAnyCase(ctx, identity.owner, named);
-  return arnOf[named.kind](identity.owner, { name: found?.name ?? named.name, path: found?.path });
+  return holderArns[named.kind](identity.owner, { name: found?.name ?? named.name, path: found?.path });
 }
 
 interface Moved {
@@ -35,7 +35,7 @@ export async function movedResource(
 ): Promise<string> {
   const found = await findAnyCase(ctx, identity.owner, from);
   const { name = found?.name ?? from.name, path = found?.path } = to;
-  return arnOf[from.kind](identity.owner, { name, path });
+  return holderArns[from.kind](identity.owner, { name, path });
 }
 
 /** @throws ValidationError for an ARN that is no managed policy's; NoSuchEntity for one of another account */

@@ -62,7 +62,7 @@ export async function assertMayHave(
   const caller: Caller =
     document === undefined
       ? request
-      : { ...request, own: headersOf(request, document), operation: 'PutObject' };
+      : { ...request, own: impliedHeaders(request, document), operation: 'PutObject' };
   const drops = existing !== undefined && document?.headers.tags === undefined;
   for (const effect of effects) {
     const { allowedBy, stands } = implied[effect];
@@ -75,7 +75,7 @@ export async function assertMayHave(
 }
 
 /** The headers of the request, and those with which PutObject would say what the document says. */
-function headersOf(
+function impliedHeaders(
   { own }: AuthorizedInBucket,
   { storageClass, headers: { system = {}, tags }, lock = {}, encryption, acl }: ReplicaDocument,
 ): ReadonlyMap<string, string> {

@@ -297,7 +297,7 @@ function requestedReplicaEncryption({ encryption }: ReplicaDocument): RequestedE
   return { by: 'provider', keyId: encryption.keyId };
 }
 
-const questionOf = ({ bucket, key }: AuthorizedInBucket) => ({
+const replicaQuestion = ({ bucket, key }: AuthorizedInBucket) => ({
   bucket,
   bucketName: bucket.name,
   key,
@@ -310,5 +310,5 @@ async function assertMayReplicate(
   request: AuthorizedInBucket,
   action: 's3:ReplicateTags' | 's3:ReplicateDelete',
 ): Promise<void> {
-  await authorize(ctx, request, { ...questionOf(request), action });
+  await authorize(ctx, request, { ...replicaQuestion(request), action });
 }

@@ -35,7 +35,7 @@ function expiryAfter(beatAt: number, lifeMs: number): number {
   return Math.ceil((beatAt + lifeMs) / grainMs) * grainMs;
 }
 
-const expiryOf = ({ beatAt, generation }: HeartbeatRow): number =>
+const heartbeatExpiry = ({ beatAt, generation }: HeartbeatRow): number =>
   expiryAfter(beatAt, generation === 0 ? memberMs : leaderMs);
 
 /** The row of a process, which says that it lives. */
@@ -64,7 +64,7 @@ export const putHeartbeats = (
     (row): SideChange => ({
       at: heartbeatsAt,
       put: row,
-      expiresAt: expiryOf(row),
+      expiresAt: heartbeatExpiry(row),
     }),
   );
   const ofGateway: SideChange[] =

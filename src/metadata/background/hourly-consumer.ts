@@ -12,10 +12,10 @@ import { nextSound } from '../sound-rows.ts';
 import {
   type HourlyQueue,
   hourMs,
-  hourOf,
   placementsEndMs,
   type QueueCtx,
   queuedByHour,
+  queueHour,
   scanHours,
 } from './hourly-queues.ts';
 import { applyInTerm, assertLeads, beginTerm, type TaskKind, type Term } from './tasks.ts';
@@ -68,17 +68,17 @@ export async function listDueHours(
   const known = byQueue.get(queue);
   const old = known !== undefined && known.until > clock.elapsed() ? known : undefined;
   const mayHaveRows = (place: QueueHour): boolean => {
-    const emptySince = since.get(nameOf(place));
+    const emptySince = since.get(formatPlace(place));
     // Looked up again after a while, because a slow commit may have added a row.
     return emptySince === undefined || clock.elapsed() - emptySince >= placementsEndMs;
   };
   const hours = old?.hours.filter(mayHaveRows) ?? [];
   for await (const place of scanHours(metadata, queue, old?.below)) {
-    if (place.hour > hourOf(now)) break;
+    if (place.hour > queueHour(now)) break;
     if (mayHaveRows(place)) hours.push(place);
   }
   if (old !== undefined) return hours;
-  const below = hourOf(now - placementsEndMs);
+  const below = queueHour(now - placementsEndMs);
   const until = clock.elapsed() + oldHoursMs;
   byQueue.set(queue, { hours: hours.filter(({ hour }) => hour < below), below, until });
   return hours;
@@ -88,7 +88,7 @@ export async function listDueHours(
 export const listsOldHoursAt = ({ caches }: Pick<ReadCtx, 'caches'>, queue: HourlyQueue): number =>
   caches.of(OldHours).byQueue.get(queue)?.until ?? Number.NEGATIVE_INFINITY;
 
-const nameOf = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
+const formatPlace = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
 
 /** The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. Damaged rows are passed over. */
 export async function* dueRowsOfHour(
@@ -106,7 +106,7 @@ export async function* dueRowsOfHour(
     if (left <= 0) return;
   }
   const isOver = now >= (place.hour + 1) * hourMs + placementsEndMs;
-  if (isEmpty && isOver) caches.of(EmptyHours).since.set(nameOf(place), clock.elapsed());
+  if (isEmpty && isOver) caches.of(EmptyHours).since.set(formatPlace(place), clock.elapsed());
 
   function read() {
     return nextSound(cursor, Math.min(pageMax, left));
@@ -131,14 +131,14 @@ export async function finishHourlyRows(
 /** Rows that are put, or removed, together; a row has up to 24 KiB. */
 const movedMax = 16;
 
-const lanesOf = (queue: string): TaskKind<never> => ({ kind: `lanes-${queue}` });
+const lanesTask = (queue: string): TaskKind<never> => ({ kind: `lanes-${queue}` });
 
 /** The right of a leader to move rows of the queue. After it returns, no earlier leader can remove a row from its slot. @throws LeaseLost */
 export const beginLanes = (
   metadata: Pick<MetadataStore, 'get' | 'commit'>,
   queue: HourlyQueue,
   generation: number,
-): Promise<Term> => beginTerm(metadata, lanesOf(queue), generation);
+): Promise<Term> => beginTerm(metadata, lanesTask(queue), generation);
 
 /**
  * Moves rows of a queue, the oldest first, to another slot, where they keep their places in time. They are put before they are removed: a kill
@@ -160,7 +160,7 @@ export async function moveHourlyRows(
   },
 ): Promise<readonly number[]> {
   // Most leaders that were paused learn of it here, and put nothing.
-  await assertLeads(ctx.metadata, lanesOf(queue), term);
+  await assertLeads(ctx.metadata, lanesTask(queue), term);
   const puts: SideChange[] = [];
   for (const { row, slot } of moves) {
     const { due, id, task, attempts, requestId, traceparent } = row;
@@ -169,7 +169,7 @@ export async function moveHourlyRows(
   for (let n = 0; n < puts.length; n += movedMax) await ctx.metadata.apply(puts.slice(n, n + movedMax));
   for (let n = 0; n < moves.length; n += movedMax) {
     const changes = moves.slice(n, n + movedMax).map(({ row }) => finishedRow(row));
-    await applyInTerm(ctx.metadata, lanesOf(queue), { term, changes });
+    await applyInTerm(ctx.metadata, lanesTask(queue), { term, changes });
   }
   // The cast: each of them puts a row of this table.
   return puts.map((change) => (change as { readonly put: HourlyRow }).put.hour);

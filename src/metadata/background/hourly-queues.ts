@@ -5,7 +5,7 @@
  */
 
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
-import { shardOf } from '../../base/shard.ts';
+import { hashToShard } from '../../base/shard.ts';
 import type { Clock } from '../../ports/clock.ts';
 import {
   type At,
@@ -16,14 +16,14 @@ import {
 import type { Cause } from '../../ports/trace.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
 import { nextSound, soundPages } from '../sound-rows.ts';
-import { type QueuedOptions, queueSlots, slotOf } from './queues.ts';
+import { type QueuedOptions, queueSlot, queueSlots } from './queues.ts';
 import { findTask, putTask, type TaskKind } from './tasks.ts';
 
 export const hourlyQueueNames = ['notify', 'replication', 'access-log'] as const;
 export type HourlyQueue = (typeof hourlyQueueNames)[number];
 
 export const hourMs = 60 * 60 * 1000;
-export const hourOf = (time: number): number => Math.floor(time / hourMs);
+export const queueHour = (time: number): number => Math.floor(time / hourMs);
 
 const hourAt = ({ queue, slot, hour }: Omit<QueueHour, 'rows'>): At<typeof hourlyQueues> => ({
   table: hourlyQueues,
@@ -71,9 +71,10 @@ export interface QueueCtx {
  * other targets do not pass over them. Two targets may share a lane.
  */
 const lanes = 65_536;
-export const laneOf = (target: string): number => shardOf(target, lanes);
+export const hashToLane = (target: string): number => hashToShard(target, lanes);
 /** The slot of a key in the lane of a target. */
-export const laneSlot = (target: string, key: string): number => laneOf(target) * queueSlots + slotOf(key);
+export const laneSlot = (target: string, key: string): number =>
+  hashToLane(target) * queueSlots + queueSlot(key);
 export const laneOfSlot = (slot: number): number => Math.floor(slot / queueSlots) % lanes;
 
 /**
@@ -84,7 +85,7 @@ const waitingShards = 2_047;
 const laneSlots = lanes * queueSlots;
 /** The slot of the waiting lane of a tenant that belongs to a slot of the target's lane. */
 export const waitingSlot = (slot: number, tenant: string): number =>
-  (1 + shardOf(tenant, waitingShards)) * laneSlots + (slot % laneSlots);
+  (1 + hashToShard(tenant, waitingShards)) * laneSlots + (slot % laneSlots);
 export const isWaitingSlot = (slot: number): boolean => slot >= laneSlots;
 /** One number for each lane, those of waiting rows included. */
 export const anyLaneOfSlot = (slot: number): number => Math.floor(slot / queueSlots);
@@ -117,8 +118,8 @@ export async function queuedByHour(
     known = { ...(await listClosedHours(metadata, queue)), until };
     closed.set(queue, known);
   }
-  const hour = hourOf(due) < known.below ? known.open : hourOf(due);
-  const slot = 'slot' in within ? within.slot : slotOf(within.slotKey);
+  const hour = queueHour(due) < known.below ? known.open : queueHour(due);
+  const slot = 'slot' in within ? within.slot : queueSlot(within.slotKey);
   const place = { queue, slot, hour };
   const name = `${queue} ${place.slot} ${place.hour}`;
   if ((announced.get(name) ?? 0) <= now) {

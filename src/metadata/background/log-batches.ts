@@ -128,14 +128,14 @@ export async function readBatch(metadata: Metadata, batch: LogBatch): Promise<re
   const cursor = metadata.scan(rowsAt(batch), { from: { ...batch.first } });
   // A line that was damaged after it entered the batch is lost: the others are delivered without it.
   for await (const page of soundPages(cursor, 500)) {
-    for (const { row } of page) if (unread.delete(nameLine(row))) texts.push(lineOf(row));
+    for (const { row } of page) if (unread.delete(nameLine(row))) texts.push(logLine(row));
     if (unread.size === 0) break;
   }
   return texts;
 }
 
-export const taskOf = (row: Pick<HourlyRow, 'task'>): AccessLogTask => row.task as AccessLogTask;
-const lineOf = (row: HourlyRow): string => taskOf(row).line;
+export const accessLogTask = (row: Pick<HourlyRow, 'task'>): AccessLogTask => row.task as AccessLogTask;
+const logLine = (row: HourlyRow): string => accessLogTask(row).line;
 
 /** Removes the lines of a batch whose object is committed, and the batch. */
 export async function finishBatch(metadata: Metadata, batch: LogBatch, term: Term): Promise<void> {

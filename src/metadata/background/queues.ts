@@ -1,5 +1,5 @@
 /** The queues of the background, dead letters, and imported objects that no version names any more. */
-import { shardOf } from '../../base/shard.ts';
+import { hashToShard } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { mergeRows, newestFirst } from '../objects/objects.ts';
@@ -30,7 +30,7 @@ export const queueAt = (queue: string, slot: number): At<typeof queues> => ({
   in: { queue, slot },
 });
 
-export const slotOf = (key: string): number => shardOf(key, queueSlots);
+export const queueSlot = (key: string): number => hashToShard(key, queueSlots);
 
 export interface QueuedOptions {
   /** Unique among the tasks of one queue that are due in the same millisecond. */
@@ -45,7 +45,7 @@ export interface QueuedOptions {
 
 /** The side change that queues a task, for the commit that makes the task necessary. */
 export function queued(queue: QueueName, slotKey: string, task: unknown, options: QueuedOptions): SideChange {
-  const slot = slotOf(slotKey);
+  const slot = queueSlot(slotKey);
   const { id, due, requestId, attempts = 0 } = options;
   const row: QueueRow = { queue, slot, due, id, task, attempts, requestId };
   return { at: queueAt(queue, slot), put: row };
@@ -181,7 +181,7 @@ const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> =
 export const releaseUnmanaged = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
   extents.flatMap(({ cluster, foreign: unmanaged }) => {
     if (unmanaged === undefined) return [];
-    const slot = shardOf(unmanaged.key, releasedSlots);
+    const slot = hashToShard(unmanaged.key, releasedSlots);
     return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...unmanaged, cluster } }];
   });
 
@@ -190,7 +190,7 @@ export const findReleased = async (
   bucketId: string,
   { key, cluster }: Pick<ReleasedRow, 'key' | 'cluster'>,
 ): Promise<ReleasedRow | undefined> =>
-  (await metadata.get(releasedAt(bucketId, shardOf(key, releasedSlots)), { key, cluster }))?.row;
+  (await metadata.get(releasedAt(bucketId, hashToShard(key, releasedSlots)), { key, cluster }))?.row;
 
 /** Yields the rows slot by slot, ordered by key within a slot. */
 export async function* everyReleased(

@@ -1,7 +1,7 @@
 /** Bucket rows, their indexes, and the documents that they name. */
 
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
-import { shardOf } from '../../base/shard.ts';
+import { hashToShard } from '../../base/shard.ts';
 import type {
   At,
   Change,
@@ -26,7 +26,7 @@ const ownedBy = (owner: string): At<typeof bucketsByOwner> => ({ table: bucketsB
 
 /** Buckets are listed for the background in this many slots, so that no partition holds them all. */
 export const bucketSlots = 16;
-export const bucketSlotOf = (name: string): number => shardOf(name, bucketSlots);
+export const bucketSlotOf = (name: string): number => hashToShard(name, bucketSlots);
 const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in: { slot } });
 
 export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>

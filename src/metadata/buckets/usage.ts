@@ -1,5 +1,5 @@
 /** Counters, usage by day, and traffic of a bucket. */
-import { shardOf } from '../../base/shard.ts';
+import { hashToShard } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
 import type { TaskAmount } from '../records/tasks.ts';
 import {
@@ -38,7 +38,7 @@ export const openParts = 'parts';
 export const accountUsage = (epoch: string): string => `account/${epoch}`;
 
 /** The epochs of the quotas of an account and an IAM user that count a bucket. */
-export const holdersOf = ({
+export const listHolders = ({
   accountQuota,
   userQuota,
 }: Pick<BucketRow, 'accountQuota' | 'userQuota'>): readonly string[] =>
@@ -55,7 +55,7 @@ export function usageChanges(
   updatedAt?: number,
 ): SideChange[] {
   const ofBucket = counterChanges(bucket.id, opId, deltas, updatedAt);
-  const holders = holdersOf(bucket);
+  const holders = listHolders(bucket);
   if (holders.length === 0) return ofBucket;
   const ofHolder = deltas.map((delta) => ({ ...delta, storageClass: '' }));
   return [...ofBucket, ...holders.flatMap((epoch) => counterChanges(accountUsage(epoch), opId, ofHolder))];
@@ -67,7 +67,7 @@ export function counterChanges(
   deltas: readonly UsageDelta[],
   updatedAt = 0,
 ): SideChange[] {
-  const slot = shardOf(opId, usageSlots);
+  const slot = hashToShard(opId, usageSlots);
   const at = usageAt(usageId);
   // A linear search suffices: a commit changes very few storage classes.
   const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];
@@ -166,7 +166,7 @@ export async function closeBucketDay(
   rows: readonly DayUsageRow[],
 ): Promise<void> {
   if (rows.length === 0) return;
-  const slot = shardOf(bucketId, usageDaySlots);
+  const slot = hashToShard(bucketId, usageDaySlots);
   // A conflict means that the rows exist: this leader, or an earlier one, has written them from the same samples.
   await metadata.commit(
     { table: usageAggregates, in: { bucketId } },
@@ -226,7 +226,7 @@ export async function pageOwnerDays(
 }
 
 /** Every row of a day, slot by slot; the order is the same each time. */
-export async function* everyUsageOf(
+export async function* everyUsageOn(
   metadata: Pick<MetadataStore, 'scan'>,
   day: string,
 ): AsyncGenerator<DayUsageRow> {
@@ -244,7 +244,7 @@ const trafficDaySlots = 16;
 
 /** A row of one writer, in all three orders. */
 export function trafficChanges(row: TrafficRow, expiresAt: number): readonly SideChange[] {
-  const slot = shardOf(`${row.bucketId} ${row.requester}`, trafficDaySlots);
+  const slot = hashToShard(`${row.bucketId} ${row.requester}`, trafficDaySlots);
   return [
     { at: { table: traffic, in: { bucketId: row.bucketId } }, put: row, expiresAt },
     { at: { table: trafficByPayer, in: { payer: row.payer } }, put: row, expiresAt },
@@ -297,7 +297,7 @@ export function pagePayerTraffic(
 }
 
 /** All traffic of a day, slot by slot; the order is the same each time. */
-export async function* everyTrafficOf(
+export async function* everyTrafficOn(
   metadata: Pick<MetadataStore, 'scan'>,
   day: string,
 ): AsyncGenerator<Traffic> {

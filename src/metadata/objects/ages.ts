@@ -1,5 +1,5 @@
 /** Entries of the age index, for the commits of the versions and uploads that they describe. */
-import { shardOf } from '../../base/shard.ts';
+import { hashToShard } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import {
   type AgeKind,
@@ -13,7 +13,7 @@ import { type BucketRow, headSlot, type ObjectRow, type UploadSession } from '..
 
 export const dayMs = 86_400_000;
 /** The day that ends at this time or after it: a midnight belongs to the day before, as where rules round up to midnight. */
-export const dayOf = (ms: number): number => Math.ceil(ms / dayMs) - 1;
+export const ageDay = (ms: number): number => Math.ceil(ms / dayMs) - 1;
 
 type Place = Pick<AgeRow, 'bucketId' | 'kind' | 'day' | 'slot'>;
 export const agesAt = ({ bucketId, kind, day, slot }: Place): At<typeof ages> => ({
@@ -27,13 +27,13 @@ type IndexedBucket = Pick<BucketRow, 'id' | 'created' | 'ageSlots'>;
  * The entries of a version. Days before the bucket was created count as that day, so that a reader knows the first day that can have
  * entries.
  */
-export function agesOf({ id, created, ageSlots = 1 }: IndexedBucket, row: ObjectRow): readonly AgeRow[] {
+export function listAges({ id, created, ageSlots = 1 }: IndexedBucket, row: ObjectRow): readonly AgeRow[] {
   const { key, version, restore } = row;
-  const slot = shardOf(key, ageSlots);
+  const slot = hashToShard(key, ageSlots);
   const at = (kind: AgeKind, time: number): AgeRow => ({
     bucketId: id,
     kind,
-    day: Math.max(dayOf(time), dayOf(created)),
+    day: Math.max(ageDay(time), ageDay(created)),
     slot,
     key,
     version,
@@ -62,10 +62,10 @@ export function ageChanges(
 ): readonly SideChange[] {
   if (bucket.ageSlots === undefined) return [];
   const name = ({ kind, day, version }: AgeRow): string => `${kind} ${day} ${version}`;
-  const gone = new Map(before.flatMap((row) => agesOf(bucket, row)).map((row) => [name(row), row]));
+  const gone = new Map(before.flatMap((row) => listAges(bucket, row)).map((row) => [name(row), row]));
   const added: SideChange[] = [];
   for (const row of after)
-    for (const age of agesOf(bucket, row)) if (!gone.delete(name(age))) added.push(putAge(age));
+    for (const age of listAges(bucket, row)) if (!gone.delete(name(age))) added.push(putAge(age));
   return [...added, ...[...gone.values()].map(removeAge)];
 }
 
@@ -73,7 +73,7 @@ export function ageChanges(
 export const uploadAge = (
   uploadId: string,
   { bucketId, key, initiated }: Pick<UploadSession, 'bucketId' | 'key' | 'initiated'>,
-): AgeRow => ({ bucketId, kind: 'upload', day: dayOf(initiated), slot: 0, key, version: uploadId });
+): AgeRow => ({ bucketId, kind: 'upload', day: ageDay(initiated), slot: 0, key, version: uploadId });
 
 /** The slot of the list of buckets with a lifecycle configuration, and that of buckets that got a version older than its commit. */
 const listSlot = 0;

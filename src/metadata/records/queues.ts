@@ -85,7 +85,7 @@ export interface NotifyTask {
 }
 
 /** The cast: each queue has one type of task. */
-export const notifyTaskOf = ({ task }: Pick<QueueRow, 'task'>): NotifyTask => task as NotifyTask;
+export const notifyTask = ({ task }: Pick<QueueRow, 'task'>): NotifyTask => task as NotifyTask;
 
 /** A row of the `notify-dlq` queue. */
 export interface DeadLetter extends NotifyTask {

@@ -90,7 +90,7 @@ function describe(name: AdminOperationName, row: Described) {
     summary: doc,
     tags: [tag],
     ...(callers === 'anyone' ? { security: [] } : {}),
-    parameters: [...inPath, ...inQuery, ...headersOf(row)],
+    parameters: [...inPath, ...inQuery, ...listHeaders(row)],
     ...(body === undefined
       ? {}
       : {
@@ -99,7 +99,7 @@ function describe(name: AdminOperationName, row: Described) {
             content: { 'application/json': { schema: toReference(body.schema) } },
           },
         }),
-    responses: responsesOf(row),
+    responses: listResponses(row),
   };
 }
 
@@ -121,7 +121,7 @@ const header = (name: string, description: string) => ({
   schema: { type: 'string' },
 });
 
-const headersOf = ({ conditional, repeatable }: Described) => [
+const listHeaders = ({ conditional, repeatable }: Described) => [
   ...(conditional === true
     ? [
         header(
@@ -136,7 +136,7 @@ const headersOf = ({ conditional, repeatable }: Described) => [
     : []),
 ];
 
-function responsesOf({ statuses, reply, media, tagged }: Described) {
+function listResponses({ statuses, reply, media, tagged }: Described) {
   const schema = reply?.schema;
   const content =
     schema === undefined

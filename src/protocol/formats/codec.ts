@@ -45,7 +45,7 @@ export interface Xml<T> {
 }
 
 /** The JSON form of a schema that has one. */
-export function jsonOf<T>({ json }: Xml<T>): JsonShape<T> {
+export function requireJson<T>({ json }: Xml<T>): JsonShape<T> {
   if (json === undefined) throw new TypeError('the schema has no JSON form');
   return json();
 }
@@ -413,7 +413,7 @@ export function element<F extends Fields>(
     return value as ElementOf<F>;
   };
   return {
-    json: shapeOf(fields, unknown === 'ignore'),
+    json: composeShape(fields, unknown === 'ignore'),
     reader: (name) => (found, parent) => readFields(only(found, parent, name)),
     writer: (name, extra = '') => {
       const open = `<${name}${extra}`;
@@ -431,10 +431,14 @@ export function element<F extends Fields>(
 }
 
 /** Undefined where a field has no JSON form. */
-function shapeOf<F extends Fields>(fields: F, isOpen: boolean): (() => JsonShape<ElementOf<F>>) | undefined {
+function composeShape<F extends Fields>(
+  fields: F,
+  isOpen: boolean,
+): (() => JsonShape<ElementOf<F>>) | undefined {
   const all = Object.entries(fields);
   if (all.some(([, { json }]) => json === undefined)) return undefined;
-  return () => objectShape(Object.fromEntries(all.map(([name, field]) => [name, jsonOf(field)])), { isOpen });
+  return () =>
+    objectShape(Object.fromEntries(all.map(([name, field]) => [name, requireJson(field)])), { isOpen });
 }
 
 /** Element name to the position of the field that reads it. */

@@ -26,7 +26,7 @@ export function isoTime(ms: number): string {
   if (seconds === lastSecond) return lastTime;
   const minute = Math.floor(seconds / 60);
   if (minute !== lastMinute) {
-    lastText = startOf(minute);
+    lastText = formatMinute(minute);
     lastMinute = minute;
   }
   lastTime = lastText + endings[seconds - 60 * minute];
@@ -35,7 +35,7 @@ export function isoTime(ms: number): string {
 }
 
 /** @param minute since the epoch */
-function startOf(minute: number): string {
+function formatMinute(minute: number): string {
   const hour = Math.floor(minute / 60);
   const day = Math.floor(hour / 24);
   if (day !== lastDay) {

@@ -1,5 +1,5 @@
 /** The families of bucket configurations: the XML form of each, and its JSON form from the same schema. */
-import { type Infer, jsonOf, type Xml } from '../formats/codec.ts';
+import { type Infer, requireJson, type Xml } from '../formats/codec.ts';
 import type { JsonShape } from '../formats/json-shape.ts';
 import * as access from './access.ts';
 import * as bucket from './bucket.ts';
@@ -43,7 +43,7 @@ type Shapes = { readonly [F in XmlFamily]: JsonShape<ConfigurationOf<F>> } & {
   readonly policy: JsonShape<string>;
 };
 export const configurationShapes = Object.fromEntries([
-  ...declared.map((each) => [each.family, jsonOf(each.options.json ?? each)] as const),
+  ...declared.map((each) => [each.family, requireJson(each.options.json ?? each)] as const),
   ['policy', access.bucketPolicyDocument] as const,
   // The cast: as above.
 ]) as unknown as Shapes;

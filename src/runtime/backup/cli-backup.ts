@@ -23,13 +23,13 @@ import { compose } from '../compose/compose.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import {
-  amountsOf,
   type Copied,
   copyChunks,
   copyWhole,
   flush,
   markName,
   measureChunks,
+  measureCopy,
   pruneChunks,
 } from './copy-chunks.ts';
 
@@ -136,10 +136,12 @@ async function refuseClusters({
     .filter(({ id, state }) => state !== 'removed' && !ids.includes(id));
   if (leftOut.length > 0)
     return `chunks of this installation may be on the clusters ${leftOut.map(({ id }) => id).join(', ')}, and SVC_POOL_CLUSTERS names only ${ids.join(', ')}: set it as the gateways have it`;
-  const empty = config.SVC_POOL_CLUSTERS.find((each) => !existsSync(join(chunksOf(config, each), markName)));
+  const empty = config.SVC_POOL_CLUSTERS.find(
+    (each) => !existsSync(join(chunksDirectory(config, each), markName)),
+  );
   return (
     empty &&
-    `the cluster ${empty.id} has no chunks in ${chunksOf(config, empty)}: mount its disk, or set SVC_POOL_CLUSTERS as the gateways have it`
+    `the cluster ${empty.id} has no chunks in ${chunksDirectory(config, empty)}: mount its disk, or set SVC_POOL_CLUSTERS as the gateways have it`
   );
 }
 
@@ -154,7 +156,7 @@ export function stopSignal(): AbortSignal {
 const isLoss = ({ kind }: FsckFinding): boolean => kind !== 'unowned' && kind !== 'queued';
 
 /** The clusters of a backup are inside it. */
-const configOf = (config: Config, directory: string, { clusters }: Pick<Backup, 'clusters'>): Config => ({
+const backupConfig = (config: Config, directory: string, { clusters }: Pick<Backup, 'clusters'>): Config => ({
   ...config,
   SVC_DATA_DIR: directory,
   SVC_POOL_CLUSTERS: clusters.map((id) => ({ id })),
@@ -175,7 +177,7 @@ async function verify(
     readonly signal: AbortSignal;
   },
 ): Promise<readonly FsckFinding[]> {
-  const { context, close } = await compose(configOf(config, directory, backup), {
+  const { context, close } = await compose(backupConfig(config, directory, backup), {
     credentials: [],
     installation: 'inspect',
   });
@@ -289,7 +291,7 @@ interface BackupSummary extends Backup, Readonly<Copied> {
 const keyFiles = ['master.key', 'root-credentials.json'] as const;
 
 /** Where a cluster's chunks are. */
-const chunksOf = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'][number]): string =>
+const chunksDirectory = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'][number]): string =>
   dir ?? inDataDir(config, 'chunks', id);
 
 /** @throws LeasedElsewhere, and the signal's reason */
@@ -320,11 +322,11 @@ export async function backUp(
     const backup: Backup = { format: 1, installation, at, clusters, isComplete: false };
     await writeBackup(to, backup);
     const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
-    const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksOf(config, cluster));
+    const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksDirectory(config, cluster));
     // The task begins after the snapshot, so that a restored installation has no backup that never ends.
     await followCopy(context, { sources, copied, watch, signal: leaseSignal }, async () => {
       for (const cluster of config.SVC_POOL_CLUSTERS)
-        await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), {
+        await copyChunks(chunksDirectory(config, cluster), join(to, 'chunks', cluster.id), {
           signal: leaseSignal,
           copied,
         });
@@ -334,7 +336,11 @@ export async function backUp(
     await replaceMetadata(to, draft);
     let removed = 0;
     for (const cluster of config.SVC_POOL_CLUSTERS)
-      removed += await pruneChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), leaseSignal);
+      removed += await pruneChunks(
+        chunksDirectory(config, cluster),
+        join(to, 'chunks', cluster.id),
+        leaseSignal,
+      );
     leaseSignal.throwIfAborted();
     await assertLeased();
     const complete = { ...backup, isComplete: true };
@@ -363,9 +369,9 @@ async function followCopy(
 ): Promise<void> {
   const startedAt = await ctx.metadata.now();
   const all = await measureChunks(sources, signal);
-  watch?.begin({ kind: 'backup', of: 'files', paced: 'bytes' }, amountsOf(copied, all));
+  watch?.begin({ kind: 'backup', of: 'files', paced: 'bytes' }, measureCopy(copied, all));
   const save = async (end?: Pick<BackupRun, 'failure'>): Promise<void> => {
-    const { done } = amountsOf(copied, all);
+    const { done } = measureCopy(copied, all);
     try {
       const ending = end === undefined ? {} : { ...end, finishedAt: await ctx.metadata.now() };
       await saveBackup(ctx, { startedAt, done, all, ...ending });
@@ -378,7 +384,7 @@ async function followCopy(
   const saveEachSecond = async (): Promise<void> => {
     while (!ended.signal.aborted) {
       await save();
-      watch?.show(amountsOf(copied, all));
+      watch?.show(measureCopy(copied, all));
       await ctx.clock.sleep(progressMs, ended.signal);
     }
   };
@@ -394,7 +400,7 @@ async function followCopy(
     await saving;
     await save(end);
   }
-  watch?.end(amountsOf(copied, all).done);
+  watch?.end(measureCopy(copied, all).done);
 }
 
 async function copyKeys(config: Config, to: string): Promise<void> {
@@ -460,20 +466,24 @@ async function restore(
 ): Promise<Copied> {
   const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
   const clusters = config.SVC_POOL_CLUSTERS.filter(({ id }) => backup.clusters.includes(id));
-  const sourceOf = (id: string): string => join(from, 'chunks', id);
+  const sourceDirectory = (id: string): string => join(from, 'chunks', id);
   const all =
     watch &&
     (await measureChunks(
-      clusters.map(({ id }) => sourceOf(id)),
+      clusters.map(({ id }) => sourceDirectory(id)),
       signal,
     ));
-  if (all) watch?.begin({ kind: 'restore', of: 'files', paced: 'bytes' }, amountsOf(copied, all));
+  if (all) watch?.begin({ kind: 'restore', of: 'files', paced: 'bytes' }, measureCopy(copied, all));
   const report = (): void => {
-    if (all && watch?.isDue === true) watch.show(amountsOf(copied, all));
+    if (all && watch?.isDue === true) watch.show(measureCopy(copied, all));
   };
   for (const cluster of clusters)
-    await copyChunks(sourceOf(cluster.id), chunksOf(config, cluster), { signal, copied, report });
-  if (all) watch?.end(amountsOf(copied, all).done);
+    await copyChunks(sourceDirectory(cluster.id), chunksDirectory(config, cluster), {
+      signal,
+      copied,
+      report,
+    });
+  if (all) watch?.end(measureCopy(copied, all).done);
   // Clusters may be in other places.
   await mkdir(inDataDir(config), { recursive: true, mode: 0o700 });
   for (const name of keyFiles)

@@ -477,13 +477,13 @@ async function assertNoOtherBuckets({ metadata, shards }: Import): Promise<void>
     }
 }
 
-function placeOf({ shards }: Import, table: AnyTable, row: Columns): At<AnyTable> {
+function partitionPlace({ shards }: Import, table: AnyTable, row: Columns): At<AnyTable> {
   const place = Object.fromEntries((table.partition as readonly string[]).map((name) => [name, row[name]]));
   if (table.spreadBy === undefined) return { table, in: place };
   return { table, in: place, ways: shards.get(String(row['bucketId']))?.shards ?? 1 };
 }
 
-const sortOf = (table: AnyTable, row: Columns): Columns =>
+const sortColumns = (table: AnyTable, row: Columns): Columns =>
   Object.fromEntries(
     (table.sort as readonly string[]).map((name) => name.replace(/^-/, '')).map((name) => [name, row[name]]),
   );
@@ -494,7 +494,7 @@ const putters = {
   async conditional(run, table, rows) {
     await inParallel(commitsAtOnce, rows, async (copied) => {
       run.signal.throwIfAborted();
-      const at = placeOf(run, table, copied.row as Columns);
+      const at = partitionPlace(run, table, copied.row as Columns);
       const { row: put, ...expiry } = copied;
       const outcome = await run.metadata.commit(at, [{ put, expect: 'absent', ...expiry }]);
       if (!outcome.applied) await assertSame(run, at, copied);
@@ -507,7 +507,7 @@ const putters = {
     );
     await inParallel(commitsAtOnce / 8, batches, async (batch) => {
       const changes = batch.map(({ row, ...expiry }): SideChange => {
-        return { at: placeOf(run, table, row as Columns), put: row, ...expiry };
+        return { at: partitionPlace(run, table, row as Columns), put: row, ...expiry };
       });
       await run.metadata.apply(changes);
       run.count(batch.length);
@@ -515,8 +515,8 @@ const putters = {
   },
   async counter(run, table, rows) {
     for (const { row } of rows) {
-      const at = placeOf(run, table, row as Columns);
-      const key = sortOf(table, row as Columns);
+      const at = partitionPlace(run, table, row as Columns);
+      const key = sortColumns(table, row as Columns);
       // A line leaves out columns that are 0. Adding 0 creates a row that is absent.
       const there = (await run.metadata.get(at, key))?.row as Columns | undefined;
       const amounts = Object.entries(table.columns).filter(
@@ -538,7 +538,7 @@ const putters = {
 const numberIn = (row: Columns | undefined, column: string): number => Number(row?.[column] ?? 0);
 
 async function assertSame({ metadata }: Import, at: At<AnyTable>, { row }: CopiedRow): Promise<void> {
-  const key = sortOf(at.table, row as Columns);
+  const key = sortColumns(at.table, row as Columns);
   const there = await metadata.get(at, key);
   const isSame =
     there !== undefined && writeLine(at.table, { row: there.row }) === writeLine(at.table, { row });

@@ -71,7 +71,7 @@ export async function measureChunks(
     for (const folder of folders)
       for await (const batch of batches(join(from, folder), folder)) {
         signal.throwIfAborted();
-        const sizes = await inParallel(copiesAtOnce, batch, (path) => sizeOf(join(from, path)));
+        const sizes = await inParallel(copiesAtOnce, batch, (path) => fileSize(join(from, path)));
         for (const size of sizes) {
           count += size === undefined ? 0 : 1;
           bytes += size ?? 0;
@@ -81,7 +81,7 @@ export async function measureChunks(
 }
 
 /** Files that a copy has copied or found, and what is left of all of them. */
-export function amountsOf(copied: Copied, all: Required<TaskAmount>) {
+export function measureCopy(copied: Copied, all: Required<TaskAmount>) {
   const done = { count: copied.files + copied.kept, bytes: copied.bytes + copied.keptBytes };
   return { done, left: amountLeft(all, done) };
 }
@@ -94,7 +94,7 @@ export async function pruneChunks(from: string, to: string, signal: AbortSignal)
     for await (const batch of batches(join(to, folder), folder)) {
       for (const path of batch) {
         signal.throwIfAborted();
-        if ((await sizeOf(join(from, path))) !== undefined) continue;
+        if ((await fileSize(join(from, path))) !== undefined) continue;
         await rm(join(to, path), { force: true });
         removed += 1;
       }
@@ -162,7 +162,7 @@ export async function flush(path: string): Promise<void> {
   }
 }
 
-const sizeOf = async (path: string): Promise<number | undefined> =>
+const fileSize = async (path: string): Promise<number | undefined> =>
   (await stat(path).catch(ignoreMissing))?.size;
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {

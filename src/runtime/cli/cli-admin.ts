@@ -13,9 +13,9 @@ import {
   type AdminCommand,
   adminHelp,
   findAdminCommand,
+  formatUsage,
   readArguments,
   UsageFault,
-  usageOf,
 } from './commands.ts';
 import { explainUnknownCommand, isMisspelt, suggestName } from './completion.ts';
 import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
@@ -83,18 +83,18 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     if (input.common['--follow'] !== undefined) assertFollowed(command, input);
     const profile = findProfile(input.common, process.env);
     return await execute(command, input, profile).catch(async (cause: unknown) => {
-      const code = explain(cause, usageOf(command));
+      const code = explain(cause, formatUsage(command));
       if (cause instanceof AdminRefused && cause.status === 404) await suggestMeant(command, input, profile);
       return code;
     });
   } catch (cause) {
-    return explain(cause, usageOf(command));
+    return explain(cause, formatUsage(command));
   }
 }
 
 /** @throws UsageFault */
 function assertFollowed({ operation }: AdminCommand, { query }: AdminArguments): void {
-  const follower = followerOf(operation);
+  const follower = findFollower(operation);
   if (follower === undefined) throw new UsageFault('--follow is for `requests`, `logs` and `audit`');
   const known = describeAdminOperation(follower).query;
   const unknown = Object.keys(query).find((name) => !Object.hasOwn(known, name));
@@ -183,7 +183,7 @@ async function execute(command: AdminCommand, input: AdminArguments, profile: Pr
   if (common['--follow'] !== undefined)
     return followEntries({
       client,
-      name: followerOf(command.operation) ?? command.operation,
+      name: findFollower(command.operation) ?? command.operation,
       query,
       asJson,
       print: printSlowly,
@@ -290,7 +290,7 @@ function formatTrace(trace: TraceDocument): string {
     `${ms(durationMs)} ms from ${trace.startedAt}${head}, in ${trace.process}`,
     `request ${requestId}, trace ${traceId}${trace.parent === undefined ? '' : `, below the caller's span ${trace.parent}`}`,
     ...links.map((link) => `caused by ${link}`),
-    ...attributesOf(trace),
+    ...formatAttributes(trace),
     `${'start'.padStart(9)} ${'ms'.padStart(9)}`,
     ...spanLines(trace),
     ...(trace.leftOut === 0 ? [] : [`${trace.leftOut} further spans are not kept`]),
@@ -306,7 +306,7 @@ const visible = [
   'messaging.destination.name',
 ];
 
-const attributesOf = ({ attributes }: TraceDocument): readonly string[] => {
+const formatAttributes = ({ attributes }: TraceDocument): readonly string[] => {
   const texts = visible.flatMap((name) =>
     name in attributes ? [`${name}=${String(attributes[name])}`] : [],
   );
@@ -422,7 +422,7 @@ const followed: Partial<Readonly<Record<AdminOperationName, Followed>>> = {
 };
 
 /** The operation that follows, for `--follow`: the list of the audit log has one of its own. */
-const followerOf = (name: AdminOperationName): AdminOperationName | undefined => {
+const findFollower = (name: AdminOperationName): AdminOperationName | undefined => {
   const follower = name === 'ListAudit' ? 'FollowAudit' : name;
   return follower in followed ? follower : undefined;
 };

@@ -53,7 +53,7 @@ const hasEntries = (name: AdminOperationName, path: string): boolean => {
 };
 
 /** The words of the path, then the verb, unless the last word says it. */
-function wordsOf(name: AdminOperationName, path: string): readonly string[] {
+function commandWords(name: AdminOperationName, path: string): readonly string[] {
   const { command } = describeAdminOperation(name);
   if (command !== undefined) return command.split(' ');
   const words = path
@@ -68,7 +68,7 @@ function wordsOf(name: AdminOperationName, path: string): readonly string[] {
   return [...words, `${verbs[verb] ?? verb}${isOfMany ? '-all' : ''}`];
 }
 
-function flagsOf({ query, body }: ReturnType<typeof describeAdminOperation>): readonly AdminFlag[] {
+function listFlags({ query, body }: ReturnType<typeof describeAdminOperation>): readonly AdminFlag[] {
   const { properties = {}, required = [], anyOf } = body?.schema ?? {};
   return [
     ...Object.entries(query).map(([name, reader]) => ({
@@ -98,10 +98,10 @@ export const adminCommands: readonly AdminCommand[] = adminOperationNames
     const row = describeAdminOperation(name);
     return {
       operation: name,
-      words: wordsOf(name, row.path),
+      words: commandWords(name, row.path),
       doc: row.doc,
       parameters: row.parameters,
-      flags: flagsOf(row),
+      flags: listFlags(row),
     };
   })
   .sort((a, b) => (a.words.join(' ') < b.words.join(' ') ? -1 : 1));
@@ -127,7 +127,7 @@ export function findAdminCommand(args: readonly string[]): AdminCommand | undefi
 
 const isReading = (words: readonly string[]): boolean => ['get', 'list'].includes(words.at(-1) ?? '');
 
-export function usageOf({ words, parameters, flags }: AdminCommand): string {
+export function formatUsage({ words, parameters, flags }: AdminCommand): string {
   const options = flags.map(({ flag, isRequired, schema }) => {
     const type = typeof schema.type === 'object' ? schema.type.join('|') : schema.type;
     const visible = type === 'boolean' ? flag : `${flag} ${schema.enum?.join('|') ?? type ?? 'json'}`;
@@ -142,7 +142,7 @@ export function adminHelp(prefix: readonly string[]): string {
   return [
     'usage: sluice admin <command> [<name> …] [--option value …]',
     '',
-    ...visible.flatMap((command) => [`  ${usageOf(command)}`, `      ${command.doc}`]),
+    ...visible.flatMap((command) => [`  ${formatUsage(command)}`, `      ${command.doc}`]),
     '',
     'files of accounts (see docs/operations/accounts.md):',
     '  sluice admin iam export --to FILE [--account ID] [--secrets [--passphrase-file FILE]]',
@@ -194,7 +194,7 @@ export function readArguments(command: AdminCommand, args: readonly string[]): A
     const own = command.flags.find(({ flag }) => flag === option);
     // A peer has an endpoint too: the options of the operation come first.
     if (own?.in === 'document') document = readDocument(own.flag, inline ?? following(option, left));
-    else if (own !== undefined) input[own.in][own.name] = readValue(own, inline ?? textOf(own, left));
+    else if (own !== undefined) input[own.in][own.name] = readValue(own, inline ?? takeText(own, left));
     else if (commonSwitches.includes(option)) common[option] = 'true';
     else if (commonValues.includes(option)) common[option] = inline ?? following(option, left);
     else throw unknownOption(command, option);
@@ -234,7 +234,7 @@ function following(option: string, left: string[]): string {
 }
 
 /** A switch needs no value. */
-function textOf({ flag, schema }: AdminFlag, left: string[]): string {
+function takeText({ flag, schema }: AdminFlag, left: string[]): string {
   if (schema.type !== 'boolean') return following(flag, left);
   return left[0] === 'true' || left[0] === 'false' ? (left.shift() ?? '') : 'true';
 }
@@ -242,7 +242,7 @@ function textOf({ flag, schema }: AdminFlag, left: string[]): string {
 function readValue({ flag, schema }: AdminFlag, raw: string): unknown {
   const text = raw.startsWith('@') ? readSource(flag, raw.slice(1)) : raw;
   if (schema.type === 'string') return text;
-  if (typeof schema.type === 'object') return readOneOf(schema.type, text);
+  if (typeof schema.type === 'object') return readUnion(schema.type, text);
   if (schema.type === 'boolean') {
     if (text === 'true' || text === 'false') return text === 'true';
     throw new UsageFault(`${flag} must be true or false`);
@@ -259,7 +259,7 @@ function readValue({ flag, schema }: AdminFlag, raw: string): unknown {
 }
 
 /** A number, a size such as 10GiB, or `null`. */
-function readOneOf(types: readonly unknown[], text: string): unknown {
+function readUnion(types: readonly unknown[], text: string): unknown {
   if (text === 'null' && types.includes('null')) return null;
   return /^-?\d+$/.test(text) ? Number(text) : text;
 }

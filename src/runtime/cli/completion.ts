@@ -8,7 +8,7 @@ import { type AdminOperationName, describeAdminOperation } from '../../protocol/
 import { type AdminCommand, adminCommands } from './commands.ts';
 
 /** The words before the first option; the others may be its value. */
-const wordsOf = (args: readonly string[]): readonly string[] => {
+const leadingWords = (args: readonly string[]): readonly string[] => {
   const end = args.findIndex((arg) => arg.startsWith('-'));
   return end < 0 ? args : args.slice(0, end);
 };
@@ -31,14 +31,14 @@ function nearestWords(words: readonly string[]): readonly string[] | undefined {
 
 /** Whether the words are one more than the reading command takes, because a verb is misspelt: `buckets delte photos` is no `buckets get`. */
 export function isMisspelt({ words, parameters }: AdminCommand, args: readonly string[]): boolean {
-  const input = wordsOf(args);
+  const input = leadingWords(args);
   const isShort = !words.every((word, place) => input[place] === word);
   return isShort && input.length > words.length - 1 + parameters.length && nearestWords(input) !== undefined;
 }
 
 /** Why the words are no command, and what is meant. */
 export function explainUnknownCommand(args: readonly string[]): string {
-  const words = wordsOf(args);
+  const words = leadingWords(args);
   const [noun = ''] = words;
   const isNoun = adminCommands.some((command) => command.words[0] === noun);
   const meant = nearestWords(words);
@@ -67,7 +67,7 @@ type Path = Readonly<Record<string, string>>;
 type Options = Readonly<Record<string, unknown>>;
 
 /** Options whose value is a name of a collection. */
-const optionsOf: Readonly<Record<string, string>> = {
+const completedOptions: Readonly<Record<string, string>> = {
   account: 'accounts',
   bucket: 'buckets',
   cluster: 'clusters',
@@ -97,7 +97,8 @@ function namesOfOptions(options: Options): readonly Named[] {
   );
   const kind = options['kind'];
   return texts.flatMap(([option, value]) => {
-    const collection = option === 'name' && kind !== undefined ? `${String(kind)}s` : optionsOf[option];
+    const collection =
+      option === 'name' && kind !== undefined ? `${String(kind)}s` : completedOptions[option];
     return collection === undefined ? [] : [{ collection, value }];
   });
 }

@@ -145,7 +145,7 @@ async function runExport(args: readonly string[]): Promise<boolean> {
   let records = 0;
   try {
     await file.write(`${JSON.stringify(header)}\n`);
-    for await (const account of input.account === undefined ? accountsOf(client) : [input.account])
+    for await (const account of input.account === undefined ? listAccounts(client) : [input.account])
       records += await exportAccount(client, { account, file, key, hasSecrets: input.secrets });
     await file.sync();
   } finally {
@@ -155,7 +155,7 @@ async function runExport(args: readonly string[]): Promise<boolean> {
   return true;
 }
 
-async function* accountsOf(client: AdminClient): AsyncGenerator<string> {
+async function* listAccounts(client: AdminClient): AsyncGenerator<string> {
   let after: string | undefined;
   do {
     const { json } = await client.call('ListAccounts', { query: { after } });
@@ -179,7 +179,7 @@ async function exportAccount(
   let count = 0;
   do {
     const { json } = await client.call('ExportIam', { path: { account }, query: { after } });
-    const secrets = hasSecrets ? await secretsOf(client, account, json.rows) : new Map<string, string>();
+    const secrets = hasSecrets ? await readSecrets(client, account, json.rows) : new Map<string, string>();
     for (const record of json.rows) {
       const line = { account, record: { ...record, ...keysWith(record, { secrets, key }) } };
       await file.write(`${JSON.stringify(line)}\n`);
@@ -190,7 +190,7 @@ async function exportAccount(
   return count;
 }
 
-async function secretsOf(client: AdminClient, account: string, records: readonly IamRecord[]) {
+async function readSecrets(client: AdminClient, account: string, records: readonly IamRecord[]) {
   const accessKeys = records.flatMap(({ keys = [] }) => keys.map(({ accessKey }) => accessKey));
   if (accessKeys.length === 0) return new Map<string, string>();
   const { json } = await client.call('ExportIamSecrets', { path: { account }, body: { accessKeys } });
@@ -223,7 +223,9 @@ async function runImport(args: readonly string[]): Promise<boolean> {
   const totals = new Map<string, number>();
   const passphrase = input['passphrase-file'];
   const mode = { dryRun: input['dry-run'], overwrite: input.overwrite };
-  for await (const { account, records } of batchesOf(readLines(file, { file: input.from, passphrase }))) {
+  for await (const { account, records } of groupByAccount(
+    readLines(file, { file: input.from, passphrase }),
+  )) {
     if (input.account !== undefined && input.account !== account) continue;
     const body = { records, ...mode } as unknown as Plain<AdminBody<'ImportIam'>>;
     const { json } = await client.call('ImportIam', { path: { account }, body });
@@ -258,7 +260,7 @@ async function* readLines(
     number += 1;
     if (text === '') continue;
     const parsed = parseLine(text, `${file}: line ${number}`);
-    if (number === 1) key = keyOf(parsed as Header, { file, passphrase });
+    if (number === 1) key = deriveFileKey(parsed as Header, { file, passphrase });
     else yield withOpened(parsed as Line, key);
   }
   if (number === 0) throw new UsageFault(`${file} is empty`);
@@ -275,7 +277,7 @@ function parseLine(text: string, at: string): unknown {
   throw new UsageFault(`${at} is not a JSON object`);
 }
 
-function keyOf(
+function deriveFileKey(
   { format, version, sealing }: Partial<Header>,
   { file, passphrase }: { readonly file: string; readonly passphrase: string | undefined },
 ): Buffer | undefined {
@@ -303,7 +305,7 @@ function withOpened({ account, record }: Line, key: Buffer | undefined): Line {
 const batchBytesMax = 48 * 1024;
 
 /** Records of one account, as many as one request takes. */
-async function* batchesOf(
+async function* groupByAccount(
   lines: AsyncIterable<Line>,
 ): AsyncGenerator<{ readonly account: string; readonly records: readonly Line['record'][] }> {
   let account = '';

@@ -26,11 +26,11 @@ const formatCount = (count: number): string => count.toLocaleString('en-US', { m
 /** Of the amount that has more to tell: bytes where the task counts them, unless they are 0. */
 function shareDone({ done, left }: Pick<Task, 'done' | 'left'>): number | undefined {
   if (left === undefined) return undefined;
-  const shareOf = (of: (amount: Amount) => number): number | undefined => {
+  const computeShare = (of: (amount: Amount) => number): number | undefined => {
     const all = of(done) + of(left);
     return all === 0 ? undefined : of(done) / all;
   };
-  return shareOf(({ bytes = 0 }) => bytes) ?? shareOf(({ count }) => count);
+  return computeShare(({ bytes = 0 }) => bytes) ?? computeShare(({ count }) => count);
 }
 
 function formatBar(share: number): string {

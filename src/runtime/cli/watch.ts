@@ -24,7 +24,7 @@ type Path = Readonly<Record<string, string>>;
 type TaskQuery = AdminQuery<'ListTasks'>;
 
 /** The task that the operation of `watchedBy` shows. */
-const taskOf: Partial<Readonly<Record<AdminOperationName, (path: Path) => TaskQuery>>> = {
+const taskQueries: Partial<Readonly<Record<AdminOperationName, (path: Path) => TaskQuery>>> = {
   GetDrainProgress: ({ id = '' }) => ({ kind: 'evacuation', cluster: id }),
   GetReshardBucket: ({ name = '' }) => ({ kind: 'reshard', bucket: name }),
   GetFsck: () => ({ kind: 'fsck' }),
@@ -66,13 +66,13 @@ export const isBad = (state: State): boolean =>
   // What a dry run has found.
   (Array.isArray(state['refusals']) && state['refusals'].length > 0);
 
-const countOf = (state: State, name: string): number => (typeof state[name] === 'number' ? state[name] : 0);
+const readCount = (state: State, name: string): number => (typeof state[name] === 'number' ? state[name] : 0);
 
 /** The state in which what was followed ended is not what was asked for. A cluster that only takes no new writes keeps its bytes. */
 export function hasFailed(state: State, mode: unknown): boolean {
   if ('deregisterReady' in state) return state['deregisterReady'] === false && mode !== 'readonly';
-  const isFound = countOf(state, 'found') > countOf(state, 'fixed');
-  return isBad(state) || isFound || countOf(state, 'damaged') > 0 || countOf(state, 'failed') > 0;
+  const isFound = readCount(state, 'found') > readCount(state, 'fixed');
+  return isBad(state) || isFound || readCount(state, 'damaged') > 0 || readCount(state, 'failed') > 0;
 }
 
 const barWidth = 20;
@@ -107,7 +107,7 @@ interface Watch {
 /** @returns the last state */
 export async function watchUntilEnd({ client, name, path, report }: Watch): Promise<State> {
   const shows = watchedBy[name] ?? name;
-  const query = taskOf[shows]?.(path);
+  const query = taskQueries[shows]?.(path);
   let reported = '';
   for (let waitMs: number = pollMs.first; ; waitMs = Math.min(waitMs * 1.5, pollMs.longest)) {
     // The casts: the operations of the table above have these parameters, and reply with objects.

@@ -107,7 +107,7 @@ export interface CloudflareOptions {
   readonly shards?: number;
 }
 
-function partsOf(
+function openParts(
   { objects, metadata, masterKey, queues = {}, shards }: CloudflareOptions,
   { config, telemetry }: { readonly config: Config; readonly telemetry: Telemetry },
 ): ContextParts {
@@ -133,7 +133,7 @@ function partsOf(
 export const cloudflare = (options: CloudflareOptions): Storage => ({
   settings: workerSettings,
   runsWorkers: true,
-  open: async (config, { telemetry }) => openContext(config, partsOf(options, { config, telemetry })),
+  open: async (config, { telemetry }) => openContext(config, openParts(options, { config, telemetry })),
 });
 
 /** A gateway's context over the bindings of the default entry. */
@@ -146,6 +146,6 @@ export const openCloudflare = (
   const shards = readShards(bindings.SLUICE_SHARDS);
   // The cast: bindings have any name.
   const queues = bindings as object as Bindings;
-  const parts = partsOf({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
+  const parts = openParts({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
   return openContext(config, { ...parts, tracer });
 };

@@ -206,7 +206,7 @@ const operatorPorts = ({
 });
 
 /** On distant metadata there may be other nodes. */
-const nodesOf = (ctx: ConstructorParameters<typeof NodeQuestions>[0]): Pick<Context, 'otherNodes'> =>
+const openNodes = (ctx: ConstructorParameters<typeof NodeQuestions>[0]): Pick<Context, 'otherNodes'> =>
   ctx.metadata.isDistant ? { otherNodes: new NodeQuestions(ctx) } : {};
 
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
@@ -257,7 +257,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
     bodyMemory,
     siblings,
-    ...nodesOf({ metadata: timed, clock, random, telemetry }),
+    ...openNodes({ metadata: timed, clock, random, telemetry }),
     peers,
     clock,
     random,

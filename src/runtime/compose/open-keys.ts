@@ -57,7 +57,7 @@ async function openRequests({ config }: Pick<Parts, 'config'>, caFile: string | 
   });
 }
 
-const usersOf = ({ SVC_KEY_ACCOUNTS, SVC_KMS_DEFAULT_KEY_ID }: Config, { credentials }: Around) => ({
+const keyUsers = ({ SVC_KEY_ACCOUNTS, SVC_KMS_DEFAULT_KEY_ID }: Config, { credentials }: Around) => ({
   accounts: SVC_KEY_ACCOUNTS,
   soleAccount: findSoleAccount(credentials),
   defaultKeyId: SVC_KMS_DEFAULT_KEY_ID,
@@ -77,7 +77,7 @@ async function openTransit(parts: Parts, around: Around): Promise<RemoteProvider
     }),
     auth: chooseLogin(config, login),
     mount: config.SVC_TRANSIT_MOUNT,
-    users: usersOf(config, around),
+    users: keyUsers(config, around),
     hasher: around.hasher,
     random,
     clock,
@@ -119,7 +119,7 @@ async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvide
     hasher: around.hasher,
     clock,
   });
-  const { defaultKeyId: defaultKey, ...users } = usersOf(config, around);
+  const { defaultKeyId: defaultKey, ...users } = keyUsers(config, around);
   return cloudKms({
     call,
     arns: new KeyArns(call, { clock, cacheMs: config.SVC_DEK_CACHE_TTL }),
@@ -177,7 +177,7 @@ async function openPkcs11(parts: Parts, around: Around): Promise<RemoteProvider>
     timeoutMs: config.SVC_KEY_TIMEOUT,
     random,
     clock,
-    users: usersOf(config, around),
+    users: keyUsers(config, around),
     async readPin() {
       const { value, faults } = await readSecretFile(config.SVC_PKCS11_PIN_FILE ?? '', pinFile);
       if (value === undefined) throw new Error(faults.join('; '));

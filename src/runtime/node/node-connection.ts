@@ -284,8 +284,8 @@ function addressWords(address: string): string {
   const four = address.split(':').at(-1) ?? '';
   if (four.includes('.')) return four.split('.').map(Number).reverse().map(hex).join('');
   const [head = '', tail] = (address.split('%')[0] as string).split('::');
-  const groupsOf = (text: string): string[] => (text === '' ? [] : text.split(':'));
-  const [before, after] = [groupsOf(head), groupsOf(tail ?? '')];
+  const splitGroups = (text: string): string[] => (text === '' ? [] : text.split(':'));
+  const [before, after] = [splitGroups(head), splitGroups(tail ?? '')];
   const zeros = Array<string>(Math.max(0, 8 - before.length - after.length)).fill('0');
   const bytes = [...before, ...zeros, ...after].flatMap((group) => {
     const value = Number.parseInt(group, 16);

@@ -112,7 +112,7 @@ export function relayMetrics(): void {
 /** Series of buckets change with the busiest ones: kept for ever, they would have no bound. */
 const isRetained = ({ labels }: { readonly labels: object }): boolean => !('bucket' in labels);
 
-const countersOf = (metrics: ProcessMetrics): ProcessMetrics =>
+const selectCounters = (metrics: ProcessMetrics): ProcessMetrics =>
   metrics
     .filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
     .map((metric) => ({ ...metric, values: metric.values?.filter(isRetained) ?? [] }));
@@ -127,7 +127,7 @@ class EndedCounters {
   }
 
   add(last: ProcessMetrics): void {
-    this.#parts.push(countersOf(last));
+    this.#parts.push(selectCounters(last));
     // Parts that cannot be summed up stay as they are, and are shown nevertheless.
     this.#summing ??= this.#sum()
       .catch(() => undefined)

@@ -80,7 +80,7 @@ async function openExporter(
     'service.version': packageVersion(),
     'service.instance.id': instance,
   };
-  const source = { resource, systems: systemsOf(config) };
+  const source = { resource, systems: describeSystems(config) };
   return new OtlpExporter({ poster, source, telemetry, clock: systemClock });
 }
 
@@ -92,7 +92,7 @@ const metadataSystems: Readonly<Record<string, string>> = {
 const dataSystems: Readonly<Record<string, string>> = { 'cluster-pool': 'ceph', 'upstream-store': awsApi };
 const keySystems: Readonly<Record<string, string>> = { transit: 'vault', 'cloud-kms': awsApi };
 
-export function systemsOf(config: Config): Systems {
+export function describeSystems(config: Config): Systems {
   const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys = 'none' } = config;
   const { SVC_TRANSIT_ADDR, SVC_KMS_ENDPOINT } = config;
   const provider = keys === 'transit' ? SVC_TRANSIT_ADDR : keys === 'cloud-kms' ? SVC_KMS_ENDPOINT : '';

@@ -79,7 +79,7 @@ export async function serveInProcess(
     throw asRefusal(error, config);
   });
   const stopping = new AbortController();
-  const host = hostOf(context, config, { address: serving.url, clientLoad });
+  const host = openHost(context, config, { address: serving.url, clientLoad });
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
   // The process may be stopped as soon as it has printed that it serves.
   const stopped = untilStopSignal();
@@ -99,7 +99,7 @@ export async function serveInProcess(
 }
 
 /** What the workers know of this process. */
-function hostOf(
+function openHost(
   context: Context,
   config: Config,
   { address, clientLoad }: { readonly address: string; readonly clientLoad: ClientLoad },

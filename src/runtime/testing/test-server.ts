@@ -118,7 +118,7 @@ export interface TestServer extends AsyncDisposable {
 const recordsMax = 10_000;
 const defaultCredentials: TestCredentials = { accessKeyId: 'sluice', secretAccessKey: 'sluice-secret' };
 
-const configOf = ({
+const buildConfig = ({
   host = '127.0.0.1',
   port = 0,
   region = 'us-east-1',
@@ -159,7 +159,7 @@ function remember<T>(list: T[], entry: T): void {
 /** Starts a server on a free port of this machine. @throws Error for options that are wrong, and for a port that is taken */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const { credentials = defaultCredentials, log } = options;
-  const config = configOf(options);
+  const config = buildConfig(options);
   const events: ObservedEvent[] = [];
   const requests: ObservedRequest[] = [];
   const faults = new Faults();
@@ -383,12 +383,12 @@ class Faults {
     if (fault === undefined) return undefined;
     fault.left -= 1;
     if (fault.left === 0) this.#faults = this.#faults.filter((each) => each !== fault);
-    return fail(fault.code, { elements: elementsOf(fault.code, asked) });
+    return fail(fault.code, { elements: errorElements(fault.code, asked) });
   }
 }
 
 /** The elements by which the public service names what is missing. */
-function elementsOf(code: ErrorCode, { bucket, key }: AskedRequest): Readonly<Record<string, string>> {
+function errorElements(code: ErrorCode, { bucket, key }: AskedRequest): Readonly<Record<string, string>> {
   if (code === 'NoSuchKey' || code === 'NoSuchVersion' || code === 'MethodNotAllowed') return { Key: key };
   if (code === 'NoSuchBucket' || code === 'BucketNotEmpty' || code === 'BucketAlreadyExists')
     return { BucketName: bucket };

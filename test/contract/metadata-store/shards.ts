@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { shardOf } from '../../../src/base/shard.ts';
+import { hashToShard } from '../../../src/base/shard.ts';
 import type { MetadataStore, Revision } from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';
 import { byBytes } from './order.ts';
@@ -29,7 +29,7 @@ const manyKeys = Array.from({ length: 24 }, (_, index) => `key ${index}`);
 
 export function shardLaws({ law, runs }: Laws): void {
   law('uses keys that fall into every shard', async () => {
-    expect(new Set(manyKeys.map((key) => shardOf(key, ways))).size).toBe(ways);
+    expect(new Set(manyKeys.map((key) => hashToShard(key, ways))).size).toBe(ways);
   });
 
   law('reads any range of a spread partition in one order', async ({ store }) => {

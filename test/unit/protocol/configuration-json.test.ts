@@ -1,7 +1,7 @@
 /** The JSON form of the schemas of configurations: XML → JSON → XML is the identity. */
 import { describe, expect, test } from 'vitest';
 import { type Json, readStrictJson } from '../../../src/base/text/strict-json.ts';
-import { jsonOf, readXml, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
+import { readXml, requireJson, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
 import type { JsonFault, JsonSchema, JsonShape } from '../../../src/protocol/formats/json-shape.ts';
 import { configurationFamilies, configurationShapes } from '../../../src/protocol/schemas/families.ts';
 import { type Dice, openDice } from '../../support/dice.ts';
@@ -43,7 +43,7 @@ const schemas: ReadonlyMap<string, Xml<unknown>> = new Map(
 describe.each([...schemas])('%s', (root, schema) => {
   test(`random documents become the same XML by way of their JSON (SEED=${seed})`, () => {
     const dice = openDice(seed);
-    const shape = jsonOf(schema);
+    const shape = requireJson(schema);
     let read = 0;
     for (let round = 0; round < 2_000 && read < 300; round += 1) {
       const { value, faults } = readJson(shape, JSON.stringify(documentFor(dice, shape.schema)));
@@ -65,7 +65,7 @@ describe.each([...schemas])('%s', (root, schema) => {
 test('every document of the public API becomes the same XML by way of its JSON', () => {
   for (const { root, schema, document } of configurationBodies) {
     const value = readXml(schema, root, encoder.encode(document), limits);
-    const { value: again, faults } = readJson(jsonOf(schema), JSON.stringify(value));
+    const { value: again, faults } = readJson(requireJson(schema), JSON.stringify(value));
     expect(faults).toEqual([]);
     expect(writeXml(schema, root, again)).toBe(writeXml(schema, root, value));
   }

@@ -31,7 +31,7 @@ const removeMax = 1000;
 export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: WriteBudget): ObjectBytes {
   const clusters = Object.keys(stores);
 
-  function storeOf(cluster: string): ChunkStore {
+  function requireStore(cluster: string): ChunkStore {
     const store = Object.hasOwn(stores, cluster) ? stores[cluster] : undefined;
     if (!store)
       throw new DataUnavailable(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
@@ -43,10 +43,11 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
     pieceBytes: chunkBytes,
     marks: openMarks(stores),
 
-    write: (source, options) => writeChunks({ store: storeOf(options.cluster), budget }, source, options),
+    write: (source, options) =>
+      writeChunks({ store: requireStore(options.cluster), budget }, source, options),
 
     read(extent, range = { start: 0, end: extent.size - 1 }, signal) {
-      const store = storeOf(extent.cluster);
+      const store = requireStore(extent.cluster);
       if (extent.size < 0) throw new ChunkMissing(`extent ${extent.id} was never completed`);
       const pieces = cutPieces(extent, range);
       const only = pieces.length === 1 ? pieces[0] : undefined;
@@ -56,7 +57,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
 
     async remove(extents) {
       for (const [cluster, group] of Map.groupBy(extents, (extent) => extent.cluster)) {
-        const store = storeOf(cluster);
+        const store = requireStore(cluster);
         let batch: ChunkRef[] = [];
         for await (const chunk of scanChunks(store, group)) {
           batch.push(chunk);
@@ -71,19 +72,20 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
     // Only the last chunk of an extent may be small.
     removals: {
       isMarked: async (extent) =>
-        extent.size > 0 && ((await storeOf(extent.cluster).removals?.isMarked(lastChunkOf(extent))) ?? false),
-      unmark: async (extent) => storeOf(extent.cluster).removals?.unmark(lastChunkOf(extent)),
+        extent.size > 0 &&
+        ((await requireStore(extent.cluster).removals?.isMarked(locateLastChunk(extent))) ?? false),
+      unmark: async (extent) => requireStore(extent.cluster).removals?.unmark(locateLastChunk(extent)),
     },
 
-    find: (cluster, ...prefixes) => findExtents(storeOf(cluster), { cluster, prefixes }),
+    find: (cluster, ...prefixes) => findExtents(requireStore(cluster), { cluster, prefixes }),
 
     async holdsAnything(cluster) {
-      for await (const _ of storeOf(cluster).list()) return true;
+      for await (const _ of requireStore(cluster).list()) return true;
       return false;
     },
 
     async isStored({ cluster, id, size }) {
-      for await (const _ of chunksLeft(storeOf(cluster), id, { count: chunksIn(size) })) return true;
+      for await (const _ of chunksLeft(requireStore(cluster), id, { count: chunksIn(size) })) return true;
       return false;
     },
 
@@ -122,7 +124,7 @@ async function checkHealth([cluster, store]: readonly [string, ChunkStore]): Pro
   }
 }
 
-function chunkOf(extent: Extent, index: number): ChunkRef {
+function locateChunk(extent: Extent, index: number): ChunkRef {
   const id = `${extent.id}.${index}`;
   const { at } = extent;
   if (index < chunksIn(extent.size) - 1)
@@ -131,7 +133,7 @@ function chunkOf(extent: Extent, index: number): ChunkRef {
   return at === undefined ? { id, size } : { id, size, at };
 }
 
-const lastChunkOf = (extent: Extent): ChunkRef => chunkOf(extent, chunksIn(extent.size) - 1);
+const locateLastChunk = (extent: Extent): ChunkRef => locateChunk(extent, chunksIn(extent.size) - 1);
 
 function cutPieces(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
   const pieces: ChunkPiece[] = [];
@@ -140,7 +142,7 @@ function cutPieces(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
     const index = Math.floor(at / chunkBytes);
     const base = index * chunkBytes;
     const range = { start: at - base, end: Math.min(last - base, chunkBytes - 1) };
-    pieces.push({ chunk: chunkOf(extent, index), range });
+    pieces.push({ chunk: locateChunk(extent, index), range });
     at = base + chunkBytes;
   }
   return pieces;
@@ -150,7 +152,7 @@ function cutPieces(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
 async function* scanChunks(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
   for (const extent of extents) {
     if (extent.size === unknownSize) yield* chunksLeft(store, extent.id);
-    else for (let index = 0; index < chunksIn(extent.size); index++) yield chunkOf(extent, index);
+    else for (let index = 0; index < chunksIn(extent.size); index++) yield locateChunk(extent, index);
   }
 }
 

@@ -134,7 +134,7 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
     .map(({ summary }) => summary?.message ?? '');
   const ids = new Map(listed.map(({ poolnum, poolname }) => [poolname, poolnum]));
   const free = new Map(sized.map(({ id, stats }) => [id, stats?.max_avail]));
-  const healthOf = async (name: PoolName): Promise<PoolHealth> => {
+  const readHealth = async (name: PoolName): Promise<PoolHealth> => {
     const id = ids.get(name.pool);
     const bytesFree = id === undefined ? undefined : free.get(id);
     const health = await poolHealth(pools, name, id);
@@ -143,7 +143,7 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
   return {
     status: health.status ?? 'HEALTH_UNKNOWN',
     problems,
-    pools: await Promise.all(pools.configured.map(healthOf)),
+    pools: await Promise.all(pools.configured.map(readHealth)),
   };
 }
 

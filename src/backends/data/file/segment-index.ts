@@ -72,7 +72,7 @@ export class SegmentIndex {
     for await (const found of scan.batches()) {
       for (const { header, offset } of found) {
         added.push({ id: header.id, offset });
-        bytes += sizeOf(header.id);
+        bytes += recordSize(header.id);
       }
       if (bytes > this.#bytesMaxEach) return { inode: indexed.inode, bytes: 0, records: undefined };
     }
@@ -81,13 +81,13 @@ export class SegmentIndex {
     const from = indexed.records.length === 0 ? 0 : indexed.end;
     const more = added.filter((record) => record.offset >= from);
     indexed.records = indexed.records.concat(more);
-    indexed.bytes += more.reduce((sum, { id }) => sum + sizeOf(id), 0);
+    indexed.bytes += more.reduce((sum, { id }) => sum + recordSize(id), 0);
     indexed.end = scan.end;
     return indexed;
   }
 }
 
-const sizeOf = (id: string): number => recordBytes + id.length;
+const recordSize = (id: string): number => recordBytes + id.length;
 
 // A summary of a sealed segment, so that lists and compaction need not read it.
 

@@ -137,7 +137,7 @@ export class SegmentReader {
       const checkedAt = this.#clock.elapsed();
       handle = { ...open, segment, seed: deriveSeed(segment), checkedAt, users: 0, isDropped: false };
       this.#makeSpace();
-      this.#tableBytes += tableBytesOf(handle);
+      this.#tableBytes += handleTableBytes(handle);
     } else {
       this.#handles.delete(segment);
     }
@@ -164,7 +164,7 @@ export class SegmentReader {
     const handle = this.#handles.get(segment);
     if (!handle) return;
     this.#handles.delete(segment);
-    this.#tableBytes -= tableBytesOf(handle);
+    this.#tableBytes -= handleTableBytes(handle);
     handle.isDropped = true;
     if (handle.users === 0) fs.closeSync(handle.fd);
   }
@@ -188,5 +188,5 @@ interface Read {
   readonly range: ByteRange;
 }
 
-const tableBytesOf = ({ table }: Handle): number =>
+const handleTableBytes = ({ table }: Handle): number =>
   table === undefined ? 0 : packedTableBytes(table.from.length);

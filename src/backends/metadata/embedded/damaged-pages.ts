@@ -362,7 +362,7 @@ interface Walk {
 /** The unsound pages from the leaf before a key on, because that one may be read as its neighbour; in descending order from its own leaf on. */
 function* unsoundFrom(tree: Tree, { note: { key, reverse }, seen }: Walk): Generator<PageFault> {
   let leaves = 0;
-  const left: (Place & { readonly isOnPath: boolean })[] = [{ ...rootOf(tree), isOnPath: true }];
+  const left: (Place & { readonly isOnPath: boolean })[] = [{ ...treeRoot(tree), isOnPath: true }];
   for (let place = left.pop(); place !== undefined && leaves < leavesPerNote; place = left.pop()) {
     const { page, low, high, isOnPath } = place;
     if (seen.has(page)) {
@@ -448,7 +448,7 @@ interface Leaf extends Place {
   readonly fill: number;
 }
 
-const rootOf = ({ meta }: Tree): Place => ({
+const treeRoot = ({ meta }: Tree): Place => ({
   page: meta.main.root ?? 0,
   level: 1,
   low: undefined,
@@ -477,7 +477,7 @@ function readNodes({ descriptor, meta }: Tree, { page, level }: Place): ReadPlac
 
 /** The leaf page that holds `key`, or the one `before` it; without a key, the first one, or the last one. */
 function findLeaf(tree: Tree, key: Uint8Array | undefined, side: 'at' | 'before'): Leaf {
-  let place = rootOf(tree);
+  let place = treeRoot(tree);
   for (;;) {
     const { nodes, isLeaf, fill } = readNodes(tree, place);
     if (nodes === undefined || isLeaf) return { ...place, nodes, fill };

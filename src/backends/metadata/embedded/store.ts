@@ -58,7 +58,7 @@ class Embedded extends RecordStore implements EmbeddedStore {
     const { directory } = options;
     const database = openEnvironment(directory, options.durable);
     const journal = new Journal(database, options);
-    const inode = inodeOf(directory);
+    const inode = findInode(directory);
     let timer: NodeJS.Timeout | undefined;
     super({
       ...options,
@@ -122,7 +122,7 @@ export function embeddedStore(options: EmbeddedOptions): EmbeddedStore {
   return new Embedded(options);
 }
 
-const inodeOf = (directory: string): number | undefined =>
+const findInode = (directory: string): number | undefined =>
   statSync(dataFile(directory), { throwIfNoEntry: false })?.ino;
 
 /**
@@ -131,7 +131,7 @@ const inodeOf = (directory: string): number | undefined =>
  */
 function readHealth(directory: string, inode: number | undefined): MetadataHealth {
   const path = dataFile(directory);
-  if (inodeOf(directory) !== inode)
+  if (findInode(directory) !== inode)
     throw new StoreUnavailable(`${path} was moved or replaced while it is in use`);
   return localHealth('embedded', { releaseVersion: 'lmdb', usedBytes: statSync(path).size });
 }

@@ -27,9 +27,9 @@ import {
 import type { Columns } from '../key-order.ts';
 import { assertDistinct, findConflict, type Refused } from '../records/transaction.ts';
 import { isAlive, pack, type RowCodec, unpack, unpackRow } from '../row-codec.ts';
-import { assertSameKey, keyOf } from '../rules.ts';
+import { assertSameKey, changedRow } from '../rules.ts';
 import type { Cluster } from './health.ts';
-import { type Codecs, type Keys, laneOf, lanes } from './keys.ts';
+import { type Codecs, hashToLane, type Keys, lanes } from './keys.ts';
 
 /** The key of a lock, and what happens once its value is known. */
 interface Locked {
@@ -68,7 +68,7 @@ export class Commits {
     const now = await this.#now();
     const codec = await this.#codecs.of(at.table);
     const prepared: Prepared = { locked: [], writes: [] };
-    const keys = changes.map((change) => codec.key(at.in, keyOf(change)));
+    const keys = changes.map((change) => codec.key(at.in, changedRow(change)));
     assertDistinct(at, keys);
     changes.forEach((change, i) => {
       this.#prepareChange(prepared, { change, codec, key: keys[i] as Uint8Array, at, now });
@@ -179,7 +179,7 @@ export class Commits {
     locked.push({
       key: this.#keys.row(key),
       check: (value) =>
-        findConflict(unpackRow(value), { codec, at, expect, sort: keyOf(change) as Columns, now }),
+        findConflict(unpackRow(value), { codec, at, expect, sort: changedRow(change) as Columns, now }),
       write: (transaction, _value, revision) => write?.(transaction, revision),
     });
   }
@@ -202,8 +202,9 @@ export class Commits {
     const { fence: expectedFence } = at;
     const [first] = changes;
     if (expectedFence !== undefined) {
-      const spread = isSpread(at) && first !== undefined ? (keyOf(first) as Columns)[at.table.spreadBy] : '';
-      const lane = isSpread(at) ? laneOf(Buffer.from(String(spread))) : 0;
+      const spread =
+        isSpread(at) && first !== undefined ? (changedRow(first) as Columns)[at.table.spreadBy] : '';
+      const lane = isSpread(at) ? hashToLane(Buffer.from(String(spread))) : 0;
       locked.unshift({
         key: this.#fenceKey(codec, at, lane),
         check: (value) => {
@@ -221,7 +222,7 @@ export class Commits {
 
   async #prepareSide({ locked, writes }: Prepared, change: SideChange): Promise<void> {
     const codec = await this.#codecs.of(change.at.table);
-    const key = codec.key(change.at.in, keyOf(change));
+    const key = codec.key(change.at.in, changedRow(change));
     if ('put' in change) writes.push(this.#put(codec, key, change));
     else if ('remove' in change) writes.push(this.#remove(key));
     else {

@@ -74,11 +74,11 @@ function toNodeHealth({ store, status }: PdStore): NodeHealth {
     releaseVersion: store.version ?? 'unknown',
     schemaVersion: '1',
     state: (store.state_name ?? 'Up').toUpperCase(),
-    ...(readSize(status?.capacity) ? sizesOf(status) : {}),
+    ...(readSize(status?.capacity) ? readSizes(status) : {}),
   };
 }
 
-function sizesOf({
+function readSizes({
   used_size,
   available,
 }: PdStore['status'] = {}): Pick<NodeHealth, 'usedBytes' | 'freeBytes'> {

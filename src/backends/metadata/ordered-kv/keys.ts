@@ -56,7 +56,7 @@ export class Keys {
 }
 
 /** The lane of a fence for a key, the same in every process. */
-export function laneOf(key: Uint8Array): number {
+export function hashToLane(key: Uint8Array): number {
   let hash = 0x811c9dc5;
   for (const byte of key) hash = Math.imul(hash ^ byte, 0x01000193);
   return (hash >>> 0) % lanes.fence;

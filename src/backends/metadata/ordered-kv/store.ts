@@ -27,8 +27,8 @@ import { type Columns, computeSpan, passed, SpanCursor } from '../key-order.ts';
 import {
   copiedRow,
   decodeRowText as decodeText,
+  encodePosition,
   isAlive,
-  positionOf,
   type RowCodec,
   rowsPerPage,
   tableSpan,
@@ -127,7 +127,7 @@ class OrderedKv implements OrderedKvStore {
         const stored = unpackRow(value);
         return isAlive(stored, now) ? [copiedRow(codec, this.#keys.rowOf(key), stored)] : [];
       });
-      yield { rows, position: positionOf(this.#keys.rowOf(last.key)) };
+      yield { rows, position: encodePosition(this.#keys.rowOf(last.key)) };
       span = passed(span, this.#keys.rowOf(last.key));
     }
   }

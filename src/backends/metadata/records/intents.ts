@@ -33,8 +33,8 @@ export interface IntentPorts {
 }
 
 /** Commits in a row are mostly under one epoch. */
-const keyOf = memoizeLast((epoch: string): Uint8Array => textKeyIn('epoch', epoch));
-const firstKey = keyOf('');
+const epochKey = memoizeLast((epoch: string): Uint8Array => textKeyIn('epoch', epoch));
+const firstKey = epochKey('');
 const endKey = Uint8Array.of(space.epoch + 1);
 
 /** Whether a commit under an op is refused; called inside the transaction of the commit. */
@@ -46,7 +46,7 @@ const isOpenIn = (row: EpochRow | undefined, opId: string): boolean =>
 
 function rowIn(store: OrderedStore, batch: Batch, epoch: string): EpochRow | undefined {
   if (batch.epochs.has(epoch)) return batch.epochs.get(epoch);
-  const row = store.find(keyOf(epoch)) as EpochRow | undefined;
+  const row = store.find(epochKey(epoch)) as EpochRow | undefined;
   batch.epochs.set(epoch, row);
   return row;
 }
@@ -96,13 +96,13 @@ export class Intents {
 
   #put(batch: Batch, epoch: string, row: EpochRow): void {
     batch.epochs.set(epoch, row);
-    this.#ports.store.put(keyOf(epoch), row);
+    this.#ports.store.put(epochKey(epoch), row);
   }
 
   #forget(batch: Batch, epoch: string): void {
-    this.#ports.store.assertRemovable?.(keyOf(epoch));
+    this.#ports.store.assertRemovable?.(epochKey(epoch));
     batch.epochs.set(epoch, undefined);
-    this.#ports.store.remove(keyOf(epoch));
+    this.#ports.store.remove(epochKey(epoch));
   }
 
   async abort(opId: string): Promise<void> {
@@ -119,7 +119,7 @@ export class Intents {
     const { store } = this.#ports;
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
     store.refresh();
-    return isOpenIn(store.find(keyOf(parseEpoch(opId))) as EpochRow | undefined, opId);
+    return isOpenIn(store.find(epochKey(parseEpoch(opId))) as EpochRow | undefined, opId);
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {

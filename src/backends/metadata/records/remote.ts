@@ -37,7 +37,7 @@ import {
   assertSameKey,
   assertSideChanges,
   assertUpdate,
-  keyOf,
+  changedRow,
 } from '../rules.ts';
 import { fullMessage } from './ordered-store.ts';
 import { addsTo, type OutboxEntry } from './outbox.ts';
@@ -75,7 +75,7 @@ function assertKey(at: At<AnyTable>, key: object): void {
 }
 
 function assertSideKeys(changes: readonly SideChange[] = []): void {
-  for (const change of changes) assertKey(change.at as At<AnyTable>, keyOf(change));
+  for (const change of changes) assertKey(change.at as At<AnyTable>, changedRow(change));
 }
 
 /** Rows of one answer. */
@@ -151,9 +151,9 @@ function serveSplit(store: RecordStore) {
 
 /** The answers to calls, over a store and the tables that they may name. */
 function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
-  const tableOf = tableFinder(tables);
+  const findTable = tableFinder(tables);
   const decodePartition = ({ table, ...rest }: SentPartition): At<AnyTable> =>
-    ({ table: tableOf(table), ...rest }) as At<AnyTable>;
+    ({ table: findTable(table), ...rest }) as At<AnyTable>;
   const decodeSideChanges = (changes: readonly SentSideChange[]): SideChange[] =>
     changes.map((change) => ({ ...change, at: decodePartition(change.at) }) as SideChange);
   return {
@@ -183,11 +183,11 @@ function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
     fence: (partition: SentPartition) => store.fence(decodePartition(partition)),
     raiseFence: (partition: SentPartition, generation: number) =>
       store.raiseFence(decodePartition(partition), generation),
-    ...serveOutbox(store, tableOf),
+    ...serveOutbox(store, findTable),
     ...serveIntents(store),
     ...serveSplit(store),
     everyRow: async (name: string, position?: string): Promise<RowPage | undefined> => {
-      for await (const page of store.everyRow(tableOf(name), position)) return page;
+      for await (const page of store.everyRow(findTable(name), position)) return page;
       return undefined;
     },
     now: () => store.now(),
@@ -361,7 +361,7 @@ class Remote implements RemoteRecords {
     const listed = changes as readonly Change<AnyTable>[];
     assertCommit(at, listed, options);
     const { op, then, frees = false } = options;
-    for (const change of listed) assertKey(at, keyOf(change));
+    for (const change of listed) assertKey(at, changedRow(change));
     assertSideKeys(then);
     return (await this.#calls.commit(encodePartition(at), listed, {
       op,

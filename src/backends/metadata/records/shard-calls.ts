@@ -10,7 +10,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, compareBytes, passed, type Span } from '../key-order.ts';
-import { keyOf } from '../rules.ts';
+import { changedRow } from '../rules.ts';
 import { findStore, hashRow, initialPlacement, isSpread, type Placement } from './placement.ts';
 import {
   callsOver,
@@ -64,17 +64,18 @@ function openRoutes(
   { placement, tableOf }: { readonly placement: Placement; readonly tableOf: (name: string) => AnyTable },
 ): Routes {
   const { version, shards } = placement;
-  const atOf = ({ table, ...rest }: SentPartition): At<AnyTable> =>
+  const decodePlace = ({ table, ...rest }: SentPartition): At<AnyTable> =>
     ({ ...rest, table: tableOf(table) }) as At<AnyTable>;
   const known = shards.map(({ number }) =>
     callsOver<RecordCalls>((name, args) => send(number, name, args, version)),
   );
   const all = known.filter((_, index) => shards[index]?.splitsFrom === undefined);
   const to: Routes['to'] = (partition, key) =>
-    known[findStore(placement, hashRow(atOf(partition), key as Columns | undefined))] as RecordCalls;
-  const storesWith: Routes['storesWith'] = (partition) => (isSpread(atOf(partition)) ? all : [to(partition)]);
+    known[findStore(placement, hashRow(decodePlace(partition), key as Columns | undefined))] as RecordCalls;
+  const storesWith: Routes['storesWith'] = (partition) =>
+    isSpread(decodePlace(partition)) ? all : [to(partition)];
   const [first] = known as [RecordCalls];
-  return { count: all.length, first, others: known.slice(1), all, atOf, to, storesWith };
+  return { count: all.length, first, others: known.slice(1), all, atOf: decodePlace, to, storesWith };
 }
 
 const repetitionsMax = 20;
@@ -154,7 +155,7 @@ const routeRows = ({ count, all, atOf, to, storesWith }: Routes) =>
     },
     commit(partition, changes, options) {
       const [change] = changes;
-      return to(partition, change && keyOf(change)).commit(partition, changes, options);
+      return to(partition, change && changedRow(change)).commit(partition, changes, options);
     },
     async clear(partition, range) {
       await each(storesWith(partition), (store) => store.clear(partition, range));
@@ -236,7 +237,7 @@ export function shardCalls(send: SendToShard, options: ShardOptions): SendCall {
   /** An addition is not repeated where one of several stores has refused: each store has its own repetitions. */
   const apply = async (changes: readonly SentSideChange[]): Promise<void> => {
     await router.run(async ({ to }) => {
-      const groups = Map.groupBy(changes, (change) => to(change.at, keyOf(change as never)));
+      const groups = Map.groupBy(changes, (change) => to(change.at, changedRow(change as never)));
       if (groups.size > 1) await Promise.all([...groups.values()].map(apply));
       else for (const [store, group] of groups) await store.apply(group);
     });

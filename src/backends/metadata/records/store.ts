@@ -28,9 +28,9 @@ import { type Columns, compareBytes, computeSpan, passed, type Span, SpanCursor 
 import {
   copiedRow,
   decodeRowText as decodeText,
+  encodePosition,
   isAlive,
   type Projection,
-  positionOf,
   rowsPerPage,
   type StoredRow,
   tableSpan,
@@ -338,7 +338,7 @@ export class RecordStore implements MetadataStore {
       });
       if (last === undefined) return;
       const rows = found.filter(({ key }) => !this.#shard?.hasLeft(table, key)).map(({ row }) => row);
-      yield { rows, position: positionOf(last) };
+      yield { rows, position: encodePosition(last) };
       span = passed(span, last);
     }
   }

@@ -10,7 +10,7 @@ import {
 } from '../../../ports/metadata-store.ts';
 import { type Columns, keyText } from '../key-order.ts';
 import { isAlive, type RowCodec, readRevision, type StoredRow } from '../row-codec.ts';
-import { assertSameKey, keyOf } from '../rules.ts';
+import { assertSameKey, changedRow } from '../rules.ts';
 import { type Codec, type Codecs, expiryKey, keyIn } from './codec.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter, OrderedStore } from './ordered-store.ts';
@@ -86,7 +86,7 @@ export class Transactions {
     },
   ): PreparedCommit {
     const codec = this.#codecs.of(at.table);
-    const keys = changes.map((change) => codec.key(at.in, keyOf(change)));
+    const keys = changes.map((change) => codec.key(at.in, changedRow(change)));
     assertDistinct(at, keys);
     const checks: Check[] = [];
     const writes: Write[] = [];
@@ -98,13 +98,13 @@ export class Transactions {
     changes.forEach((change, index) => {
       const key = keys[index] as Uint8Array;
       if (change.expect !== 'any')
-        checks.push({ key, expect: change.expect, sort: keyOf(change) as Columns });
+        checks.push({ key, expect: change.expect, sort: changedRow(change) as Columns });
       if ('put' in change) writes.push(this.#put(codec, key, change));
       else if ('remove' in change) writes.push(this.#remove(key));
     });
     const others = new Map<number, EncodedChange[]>();
     for (const change of then) {
-      const target = shard?.findTarget(change.at, keyOf(change) as Columns);
+      const target = shard?.findTarget(change.at, changedRow(change) as Columns);
       if (target === shard?.number) writes.push(this.prepareSide(change));
       else others.set(target as number, [...(others.get(target as number) ?? []), this.encodeSide(change)]);
     }
@@ -117,7 +117,7 @@ export class Transactions {
   encodeSide(change: SideChange): EncodedChange {
     const { table } = change.at as At<AnyTable>;
     const codec = this.#codecs.of(table);
-    const sent = { table: table.name, key: codec.key(change.at.in, keyOf(change)) };
+    const sent = { table: table.name, key: codec.key(change.at.in, changedRow(change)) };
     if ('add' in change) return { ...sent, by: change.by };
     if ('remove' in change) return sent;
     const put = codec.encode(change.put as Columns);

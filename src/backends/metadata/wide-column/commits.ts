@@ -16,7 +16,7 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../key-order.ts';
-import { keyOf } from '../rules.ts';
+import { changedRow } from '../rules.ts';
 import type { Folds } from './counters.ts';
 import type { Intents, Place } from './intents.ts';
 import type { Placed } from './mover.ts';
@@ -79,7 +79,7 @@ export class Commits {
     const { tables, intents, random } = this.#ports;
     const table = tables.of(at.table);
     if (at.table.kind === 'plain') return this.#commitPlain(at, changes, then);
-    const keys = changes.map((change) => table.rows.key(at.in, keyOf(change)));
+    const keys = changes.map((change) => table.rows.key(at.in, changedRow(change)));
     if (new Set(keys.map((key) => key.toString('latin1'))).size < keys.length)
       throw new Error(`a commit changes a row of ${at.table.name} twice`);
     const target: Target = {
@@ -121,9 +121,10 @@ export class Commits {
     const { at, table, changes } = target;
     const [first] = changes;
     let shard = 0;
-    if (first !== undefined && at.splittingTo === undefined) shard = table.rows.shardOf(at, keyOf(first));
+    if (first !== undefined && at.splittingTo === undefined)
+      shard = table.rows.shardOf(at, changedRow(first));
     else if (first !== undefined)
-      ({ shard, guard: target.guard } = await this.#ports.placed(at, table.rows.textOf(keyOf(first))));
+      ({ shard, guard: target.guard } = await this.#ports.placed(at, table.rows.textOf(changedRow(first))));
     target.place = table.rows.place(at, shard);
     target.partition = [at.table.name, ...target.place].join('\0');
   }
@@ -141,7 +142,7 @@ export class Commits {
             put: change.put as object,
             ...(change.expiresAt === undefined ? {} : { expiresAt: change.expiresAt }),
           }
-        : { at, remove: keyOf(change) },
+        : { at, remove: changedRow(change) },
     );
     return { applied: true, revision: (await this.#writePlain([...all, ...then])) as Revision };
   }
@@ -269,7 +270,7 @@ export class Commits {
     for (const [i, change] of changes.entries()) {
       const at = change.at as At<AnyTable>;
       const table = tables.of(at.table);
-      const row = keyOf(change);
+      const row = changedRow(change);
       const shard = table.rows.shardOf(at, row);
       const place = [...table.rows.place(at, shard), table.rows.key(at.in, row)];
       const stamp = await session.clock.stamp();

@@ -26,13 +26,13 @@ interface Counter {
   readonly additions: readonly RawRow[];
 }
 
-const nameOf = (row: RawRow): string => String(row['row_op']);
+const counterName = (row: RawRow): string => String(row['row_op']);
 
 /** By key, in the order of the keys. */
 export function countersIn(rows: readonly RawRow[]): Counter[] {
   const byKey = Map.groupBy(rows, (row) => (row['row_k'] as Buffer).toString('latin1'));
   return [...byKey.values()].map((group) => {
-    const base = group.find((row) => nameOf(row) === '');
+    const base = group.find((row) => counterName(row) === '');
     const text = base?.['row_folded'];
     return {
       key: group[0]?.['row_k'] as Buffer,
@@ -46,7 +46,7 @@ export function countersIn(rows: readonly RawRow[]): Counter[] {
 /** The sums of rows that share a key. */
 export const sumByName = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
   countersIn(rows).map(({ base, folded, additions }) => {
-    const rest = additions.filter((row) => !isFolded(folded, nameOf(row)));
+    const rest = additions.filter((row) => !isFolded(folded, counterName(row)));
     return {
       ...sumRows(codec, base === undefined ? rest : [base, ...rest]),
       row_rev: formatRevision(base, rest),
@@ -56,7 +56,7 @@ export const sumByName = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
 /** Identifies the additions in a sum, because different additions may have the same sum. */
 function formatRevision(base: RawRow | undefined, additions: readonly RawRow[]): string {
   const digest = createHash('sha256').update(String(base?.['row_folded'] ?? ''));
-  for (const row of additions) digest.update(`\n${nameOf(row)}`);
+  for (const row of additions) digest.update(`\n${counterName(row)}`);
   return digest.digest('base64url');
 }
 
@@ -166,7 +166,7 @@ function clearing(
   { counter, stamp }: { readonly counter: Counter; readonly stamp: bigint },
 ): Statement[] {
   const { key, folded, additions } = counter;
-  const names = additions.map(nameOf).filter((name) => isFolded(folded, name));
+  const names = additions.map(counterName).filter((name) => isFolded(folded, name));
   // Names of an epoch sort between `<epoch>.` and `<epoch>/`.
   const lows = ['', ...folded.except.map((epoch) => `${epoch}/`)];
   const highs = [...folded.except.map((epoch) => `${epoch}.`), folded.below];
@@ -184,7 +184,9 @@ function openFolding(
 ): Statement[] {
   const { key, base, folded, additions } = counter;
   if (done.below <= folded.below) return [];
-  const fresh = additions.filter((row) => !isFolded(folded, nameOf(row)) && isFolded(done, nameOf(row)));
+  const fresh = additions.filter(
+    (row) => !isFolded(folded, counterName(row)) && isFolded(done, counterName(row)),
+  );
   if (fresh.length === 0) return [];
   const sum = sumRows(table.rows, base === undefined ? fresh : [base, ...fresh]);
   const values = table.rows.columns.values.map((column) => valueIn(sum, column) ?? null);
@@ -249,6 +251,6 @@ async function madeIn(
   { table, place }: Partition,
 ): Promise<(name: string) => boolean> {
   const counters = countersIn(await session.readAll(table.counter.all, [...place]));
-  const names = new Set(counters.flatMap(({ additions }) => additions.map(nameOf)));
+  const names = new Set(counters.flatMap(({ additions }) => additions.map(counterName)));
   return (name) => names.has(name) || counters.some(({ folded }) => isFolded(folded, name));
 }

@@ -3,7 +3,7 @@
  * so a reader that read the layout within the last lease misses no row.
  */
 
-import { shardOf } from '../../../base/shard.ts';
+import { hashToShard } from '../../../base/shard.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, compareBytes, type Span } from '../key-order.ts';
@@ -169,7 +169,7 @@ export const isUpTo = (text: string, last: string): boolean =>
 
 /** Whether a row leaves its shard when `ways` doubles. */
 export const leaves = (text: string, ways: number): boolean =>
-  shardOf(text, ways) !== shardOf(text, ways * 2);
+  hashToShard(text, ways) !== hashToShard(text, ways * 2);
 
 /** Where a leaving text is written: in its old shard, in its new one, or nowhere for a moment. */
 export function locateText(text: string, progress: Progress | undefined): 'old' | 'leaving' | 'new' {
@@ -186,6 +186,6 @@ export function listPlaces(
   { ways, to }: { readonly ways: number; readonly to: number },
 ): number[] {
   const places = new Set<number>();
-  for (let count = ways; count <= Math.max(ways, to); count *= 2) places.add(shardOf(text, count));
+  for (let count = ways; count <= Math.max(ways, to); count *= 2) places.add(hashToShard(text, count));
   return [...places];
 }

@@ -5,7 +5,7 @@
  * never opens again.
  */
 
-import { shardOf } from '../../../base/shard.ts';
+import { hashToShard } from '../../../base/shard.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import {
   type AnyTable,
@@ -264,7 +264,7 @@ export async function placed<Row extends MovingRow>(
   text: string,
 ): Promise<Placed> {
   const { ways = 1, splittingTo = ways } = at;
-  const shard = shardOf(text, ways);
+  const shard = hashToShard(text, ways);
   if (splittingTo === ways || !leaves(text, ways)) return { shard };
   for (let look = 1; look <= looksMax; look += 1) {
     const note = await shards.note({ at, shard }, 'progress');

@@ -1,6 +1,6 @@
 /** Rows of the port as CQL parameters and back, and the CQL names of their columns. */
 
-import { shardOf } from '../../../base/shard.ts';
+import { hashToShard } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
 import { buildOrder, type Columns, type TableOrder } from '../key-order.ts';
 
@@ -38,7 +38,7 @@ export class Rows {
   }
 
   shardOf(at: At<AnyTable>, row: object): number {
-    return this.table.spreadBy === undefined ? 0 : shardOf(this.textOf(row), at.ways ?? 1);
+    return this.table.spreadBy === undefined ? 0 : hashToShard(this.textOf(row), at.ways ?? 1);
   }
 
   /** The text whose hash selects the shard of a row. */

@@ -327,7 +327,7 @@ export class Session {
         this.#client.execute(peersQuery, [], options),
       ]),
     );
-    const down = hosts.filter((each) => !each.isUp()).map(addressOf);
+    const down = hosts.filter((each) => !each.isUp()).map(hostAddress);
     return {
       local: local.rows as unknown as RawRow[],
       peers: peers.rows as unknown as RawRow[],
@@ -349,7 +349,7 @@ export class Session {
         ({ rows }) => rows as unknown as RawRow[],
         (cause: unknown) => (cause instanceof Error ? cause : new Error(String(cause))),
       );
-      return [addressOf(host), answer];
+      return [hostAddress(host), answer];
     });
     return new Map(await Promise.all(answers));
   }
@@ -360,14 +360,14 @@ export class Session {
 }
 
 /** Without its port. */
-const addressOf = ({ address }: Pick<cassandra.Host, 'address'>): string => address.replace(/:\d+$/, '');
+const hostAddress = ({ address }: Pick<cassandra.Host, 'address'>): string => address.replace(/:\d+$/, '');
 
 async function reach<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
     if (isOurFault(cause)) throw cause;
-    const Failure = codeOf(cause) === responseErrorCodes.readFailure ? ReadFailed : StoreUnavailable;
+    const Failure = responseCode(cause) === responseErrorCodes.readFailure ? ReadFailed : StoreUnavailable;
     throw new Failure(describeError(cause), { cause });
   }
 }
@@ -388,7 +388,7 @@ const errorsByHost = ({ innerErrors }: InstanceType<typeof NoHostAvailableError>
 /** Whether replicas answered but did not agree in time. */
 function isCrowded(cause: unknown): boolean {
   const causes = cause instanceof NoHostAvailableError ? Object.values(errorsByHost(cause)) : [cause];
-  const codes = causes.map(codeOf);
+  const codes = causes.map(responseCode);
   return codes.some(
     (code) => code === responseErrorCodes.writeTimeout || code === responseErrorCodes.readTimeout,
   );
@@ -472,13 +472,13 @@ export const speculativeReads = (delayMs: number): Speculation => ({
 
 export const describeError = (cause: unknown): string =>
   cause instanceof Error ? cause.message : String(cause);
-export const codeOf = (cause: unknown): number | undefined =>
+export const responseCode = (cause: unknown): number | undefined =>
   cause instanceof cassandra.errors.ResponseError ? cause.code : undefined;
 
 export const { responseErrorCodes } = cassandra.types;
 /** The server would refuse the statement at any time. */
 const isOurFault = (cause: unknown): boolean => {
-  const code = codeOf(cause);
+  const code = responseCode(cause);
   return (
     cause instanceof TypeError ||
     cause instanceof cassandra.errors.ArgumentError ||
@@ -489,7 +489,7 @@ const isOurFault = (cause: unknown): boolean => {
 };
 /** The statement cannot have had any effect. */
 const isRefusedUndone = (cause: unknown): boolean => {
-  const code = codeOf(cause);
+  const code = responseCode(cause);
   return (
     isOurFault(cause) ||
     code === responseErrorCodes.unavailableException ||

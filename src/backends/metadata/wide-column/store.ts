@@ -44,8 +44,8 @@ import { Mover, placed } from './mover.ts';
 import { isAlive, type RawRow } from './rows.ts';
 import { migrate, type SerialSetting } from './schema.ts';
 import {
-  codeOf,
   describeError,
+  responseCode,
   responseErrorCodes,
   Session,
   type SessionOptions,
@@ -387,7 +387,7 @@ function readSize(
   { keyspace, role }: { readonly keyspace: string; readonly role: string | undefined },
 ): Pick<NodeHealth, 'usedBytes' | 'sizeUnknown'> {
   if (usage === undefined) return {};
-  if (codeOf(usage) === responseErrorCodes.unauthorized)
+  if (responseCode(usage) === responseErrorCodes.unauthorized)
     return {
       sizeUnknown: `the role ${role ?? 'of the gateway'} may not read ${usageTable}: GRANT SELECT ON KEYSPACE system_views TO ${role ?? '<role>'}`,
     };
