@@ -15,7 +15,7 @@ const metadataWorker = join(import.meta.dirname, 'metadata-worker.ts');
 const bounds = {
   'a Worker that answers requests': { entry: smallWorker, plain: 720_000, compressed: 250_000 },
   'the script of the Durable Object': { entry: metadataWorker, plain: 750_000, compressed: 270_000 },
-  'everything in one script': { entry: workerdEntry, plain: 1_300_000, compressed: 435_000 },
+  'everything in one script': { entry: workerdEntry, plain: 1_300_000, compressed: 440_000 },
 };
 
 test.each(Object.entries(bounds))('the bundle with %s has a bounded size', async (name, bound) => {
