@@ -248,13 +248,12 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     expect(await world.get('/bucket/key')).toEqual(served);
   });
 
-  test('a module that hangs costs the requests that need it their time-out, then nothing, and does not keep the process from its end', {
+  test('a module that exports its list of functions alone serves; one that hangs costs the requests that need it their time-out, then nothing, and does not keep the process from its end', {
     timeout: 120_000,
   }, async () => {
     const hanging = join(home, 'hanging.so');
     const source = new URL('../../engines/keys/softhsm/hanging-module.c', import.meta.url).pathname;
-    const linked = ['-Wl,--no-as-needed', modulePath, '-Wl,-rpath,/usr/lib/softhsm', '-ldl'];
-    execFileSync('gcc', ['-shared', '-fPIC', '-o', hanging, source, ...linked]);
+    execFileSync('gcc', ['-shared', '-fPIC', `-DSOFTHSM="${modulePath}"`, '-o', hanging, source, '-ldl']);
     const pinFile = join(home, 'pin-of-hanging');
     await writeFile(pinFile, pin, { mode: 0o600 });
     const switchFile = join(home, 'hang');

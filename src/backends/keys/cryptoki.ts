@@ -59,24 +59,28 @@ type Name = keyof typeof signatures;
 
 const p = 'void *';
 const word = 'uint64';
+/** The functions that are called: their places in the list of the module (CK_FUNCTION_LIST), and what they take. */
 const signatures = {
-  C_Initialize: [p],
-  C_Finalize: [p],
-  C_GetSlotList: ['uint8', p, p],
-  C_GetTokenInfo: [word, p],
-  C_OpenSession: [word, word, p, p, p],
-  C_CloseSession: [word],
-  C_GetSessionInfo: [word, p],
-  C_Login: [word, word, p, word],
-  C_FindObjectsInit: [word, p, word],
-  C_FindObjects: [word, p, word, p],
-  C_FindObjectsFinal: [word],
-  C_GetAttributeValue: [word, word, p, word],
-  C_EncryptInit: [word, p, word],
-  C_Encrypt: [word, p, word, p, p],
-  C_DecryptInit: [word, p, word],
-  C_Decrypt: [word, p, word, p, p],
+  C_Initialize: { at: 0, takes: [p] },
+  C_Finalize: { at: 1, takes: [p] },
+  C_GetSlotList: { at: 4, takes: ['uint8', p, p] },
+  C_GetTokenInfo: { at: 6, takes: [word, p] },
+  C_OpenSession: { at: 12, takes: [word, word, p, p, p] },
+  C_CloseSession: { at: 13, takes: [word] },
+  C_GetSessionInfo: { at: 15, takes: [word, p] },
+  C_Login: { at: 18, takes: [word, word, p, word] },
+  C_GetAttributeValue: { at: 24, takes: [word, word, p, word] },
+  C_FindObjectsInit: { at: 26, takes: [word, p, word] },
+  C_FindObjects: { at: 27, takes: [word, p, word, p] },
+  C_FindObjectsFinal: { at: 28, takes: [word] },
+  C_EncryptInit: { at: 29, takes: [word, p, word] },
+  C_Encrypt: { at: 30, takes: [word, p, word, p, p] },
+  C_DecryptInit: { at: 33, takes: [word, p, word] },
+  C_Decrypt: { at: 34, takes: [word, p, word, p, p] },
 } as const;
+/** The list begins with a version, which takes a word with what fills it up. */
+const listedFrom = 8;
+const listedFunctions = 35;
 
 /** C reads and writes these on another thread, so they must stay where they are. */
 const words = (...values: readonly bigint[]): BigUint64Array<ArrayBuffer> => {
@@ -121,10 +125,7 @@ export interface Cryptoki {
 
 export async function loadCryptoki(path: string): Promise<Cryptoki> {
   const koffi = await loadOptional(['koffi'], () => import('koffi'));
-  const library = koffi.load(path);
-  const functions = new Map<string, Call>(
-    Object.entries(signatures).map(([name, parameters]) => [name, library.func(name, word, [...parameters])]),
-  );
+  const functions = listFunctions(koffi, path);
   /** Arguments are held until the call has ended, and with them the memory that they point to. */
   const ask = async (
     name: Name,
@@ -135,6 +136,25 @@ export async function loadCryptoki(path: string): Promise<Cryptoki> {
     if (code !== codes.ok && !accepted.includes(code)) throw new Pkcs11Error(name, code);
   };
   return build({ ask, address: (memory) => koffi.address(memory) });
+}
+
+/** By the list that a module gives: the standard requires it to export no other function. */
+function listFunctions(koffi: typeof import('koffi'), path: string): ReadonlyMap<string, Call> {
+  const readList = koffi
+    .load(path)
+    .func('C_GetFunctionList', word, [koffi.out(koffi.pointer(p))]) as KoffiFunc<
+    (list: [unknown]) => number | bigint
+  >;
+  const list: [unknown] = [null];
+  const code = Number(readList(list));
+  if (code !== codes.ok) throw new Pkcs11Error('C_GetFunctionList', code);
+  const pointers = koffi.decode(list[0], listedFrom, koffi.array(p, listedFunctions)) as unknown[];
+  const found = Object.entries(signatures).map(
+    ([name, { at, takes }]) =>
+      [name, koffi.decode(pointers[at], koffi.proto(word, [...takes])) as Call] as const,
+  );
+  // Pointers do not keep the module loaded; a function that was found by name does.
+  return new Map([...found, ['C_GetFunctionList', readList as Call]]);
 }
 
 type Ask = (name: Name, args: readonly unknown[], accepted?: readonly number[]) => Promise<void>;
