@@ -44,11 +44,7 @@ export const notes: Readonly<Record<string, string>> = {
   RestoreObject: 'done when it is answered; no select',
   PutObject: 'no appends (`write-offset-bytes` is refused)',
   UpdateObjectEncryption: 'takes whatever name its key provider knows a key by, not ARNs alone',
-  PutBucketReplication: 'one rule; changes are queued, the worker that sends them comes later',
-  PutBucketLifecycleConfiguration: 'kept and shown in `expiration`; the worker that executes it comes later',
-  PutBucketInventoryConfiguration: 'kept; the worker that writes inventories comes later',
-  PutBucketNotificationConfiguration: 'events are queued; the worker that delivers them comes later',
-  PutBucketLogging: 'requests are recorded; the worker that writes the log objects comes later',
+  PutBucketReplication: 'one rule',
 };
 
 /** Why an operation has no row: its request is that of another one. */

@@ -102,7 +102,7 @@ export const inSteps =
 
 export interface Worker {
   readonly name: string;
-  /** Leader-elected on `<name>-leader`. `gc` is not: it leases its slots itself. */
+  /** Leader-elected on `<name>-leader`. Those that lease their slots themselves are not: `gc`, `rebalance`, and the sweep. */
   readonly leased: boolean;
   /** The rest after an idle unit, in ms. */
   readonly everyMs: number;

@@ -79,6 +79,12 @@ const examples: Readonly<Record<string, Example>> = {
     uses: ['src/gateway/cross-origin.ts'],
     goal: 4,
   },
+  'the actions and the error code of a configuration': {
+    named: /\bGetBucketCORS\b|NoSuchCORSConfiguration/,
+    places: ['src/auth/policy/statement.ts', 'src/base/errors.ts', 'src/protocol/errors.ts'],
+    uses: ['src/handlers/bucket/cors.ts', 'src/protocol/operations/operations.ts'],
+    goal: 3,
+  },
 };
 
 const sources = new Map(sourceFiles().map((path) => [path, readFileSync(path, 'utf8')]));

@@ -64,7 +64,8 @@ function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
 }
 
 // What operators ask of the background workers: to pause, to resume, to run now. A row for each worker holds it, so that it survives
-// restarts and reaches every process; the processes read the rows every two seconds (`workers/controls.ts`).
+// restarts and reaches every process; the processes read the rows every two seconds, or after a commit where the store reports
+// commits (`workers/controls.ts`).
 
 interface WorkerPause {
   /** The ARN of the operator. */

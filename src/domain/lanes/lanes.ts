@@ -1,7 +1,7 @@
 /**
- * The lanes of an hourly queue whose rows go to targets (docs/adr/0033-lanes-of-deliveries.md). Each target has its own lane, which runs beside
- * the others, so a target that hangs delays no other. In a lane the slots run in parallel, and the rows of a slot one after the other: the
- * rows of an object are in one slot.
+ * The lanes of an hourly queue whose rows go to targets (docs/adr/0033-lanes-of-deliveries.md). The hash of a target chooses its lane, which
+ * runs beside the others, so a target that hangs delays no other (but for one in 65,536). In a lane the slots run in parallel, and the
+ * rows of a slot one after the other: the rows of an object are in one slot.
  *
  * A lane holds only rows that nothing stands in the way of. Rows of an object that its target refuses, of a tenant that rests, and those
  * beyond a tenant's share are moved to the waiting lane of their tenant at this target, and the later rows of such an object follow

@@ -2,7 +2,8 @@
  * `SluiceMetadata`, the class of the Durable Object that has the metadata, and runs the background workers by alarms.
  *
  * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes; or several share the partitions, with
- * a journal of side changes between them (`backends/metadata/records/outbox.ts`). An object splits before it is full (`shard-split.ts` beside it).
+ * a journal of side changes between them (`backends/metadata/records/outbox.ts`). An object splits before it is full (`shard-split.ts` beside
+ * `outbox.ts`).
  */
 import type { Placement, ShardPlace } from '../../backends/metadata/records/placement.ts';
 import {

@@ -3,7 +3,8 @@
  * them when the new one has confirmed them. Every step is a transaction with its note, so a store that ends continues where it was:
  *
  * - `copying`: rows are copied in the order of their keys, and gateways read and write as before. A write of a row that was copied is noted,
- *   and the row is sent again.
+ *   and the row is sent again. Callers whose placement is older than this split are refused, because they would not open epochs in
+ *   the new store.
  * - `closing`: calls wait. The side changes of earlier commits are sent, so that none of them can arrive after those of the new store.
  * - `handover`: what has changed last, and the epochs, go to the new store in one message, which makes it active. Then store 0
  *   publishes the placement.
