@@ -78,20 +78,32 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
     basePath,
   };
   const pipeline = { ctx, rules, areas: openAreas(ctx, { basePath, adminApi: admin }), onAnswer };
-  let inFlight = 0;
-  ctx.telemetry.onRead(() => ctx.telemetry.set('svc_http_requests_in_flight', noLabels, inFlight));
+  const inFlight = ctx.caches.of(InFlight);
+  inFlight.report(ctx);
   const handle = async (incoming: Incoming): Promise<Reply> => {
-    inFlight += 1;
+    inFlight.count += 1;
     try {
       return await answer(pipeline, paced(ctx, incoming));
     } finally {
-      inFlight -= 1;
+      inFlight.count -= 1;
     }
   };
   return {
     handle,
     fetch: async (request) => toResponse(await handle(fromRequest(request)), request.method),
   };
+}
+
+/** The requests that the gateways of a context answer now: it has one for each path below which it is mounted. */
+class InFlight {
+  count = 0;
+  #isReported = false;
+
+  report({ telemetry }: Pick<Context, 'telemetry'>): void {
+    if (this.#isReported) return;
+    this.#isReported = true;
+    telemetry.onRead(() => telemetry.set('svc_http_requests_in_flight', noLabels, this.count));
+  }
 }
 
 function paced(ctx: Context, incoming: Incoming): Incoming {

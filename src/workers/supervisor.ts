@@ -123,6 +123,8 @@ async function run(
   const { clock, telemetry } = context;
   const { watch, gate = openGate } = worker;
   telemetry.set('svc_worker_leader', { worker: worker.name }, 1);
+  const ended = new AbortController();
+  const untilEnd = AbortSignal.any([signal, ended.signal]);
   try {
     watch?.began(generation);
     const idle = new IdleRest(context, shared?.pulses);
@@ -131,7 +133,7 @@ async function run(
       idle.begin();
       const { runAt } = gate;
       const begunAt = clock.elapsed();
-      const said = await unit(signal);
+      const said = await unit(untilEnd);
       watch?.unitEnded(said, clock.elapsed() - begunAt);
       // A busy worker yields for a moment too, because the requests of this process come first.
       if (said === 'busy') await clock.sleep(0, signal);
@@ -156,6 +158,8 @@ async function run(
     telemetry.log('ERROR', 'a worker failed', { worker: worker.name, cause });
     return cause instanceof ShardPanic ? 'shard' : 'failed';
   } finally {
+    // However the run has ended: the gauges of a worker are taken back.
+    ended.abort();
     watch?.ended();
     telemetry.set('svc_worker_leader', { worker: worker.name }, 0);
   }

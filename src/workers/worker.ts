@@ -72,7 +72,7 @@ interface Steps<Ctx, Saved> {
   begin(context: Ctx, generation: number, services: WorkerServices): Promise<Saved> | Saved;
   /** Does a bounded piece of work, and saves it under the term. */
   step(context: Ctx, saved: Saved, turn: Turn): Promise<Stepped<Saved>>;
-  /** Called when this process stops to lead: it takes back its gauges, because those of the new leader are about the same. */
+  /** Called when the run ends, however it does: it takes back its gauges, because those of the next leader are about the same. */
   retire?(context: Ctx, services: WorkerServices): void;
 }
 

@@ -1,5 +1,6 @@
 /** A store of the record layer that splits under its clients: the contract, breaks at every step, and races. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { findShard } from '../../src/backends/metadata/records/placement.ts';
 import { staleMessage } from '../../src/backends/metadata/records/shard-split.ts';
 import { type MetadataStore, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { type Between, openShards } from '../support/sharded-records.ts';
@@ -342,6 +343,31 @@ describe('a split that is interrupted', () => {
     await shards.restart(0);
     expect(await listed(store)).toEqual(keys);
     expect(phase()).toBe('removing');
+  });
+
+  test('a reader ends a handover too where a side change of another store waits for the new one', async () => {
+    await shards.close();
+    shards = await openShards(2, { clock, intentTtlMs });
+    const store = shards.client();
+    const keys = await fill(store, 80);
+    const ofFirst = keys.filter((key) => findShard(objects, slotOf(key), 2) === 0);
+    const key = keys.find((each) => !ofFirst.includes(each)) as string;
+    const revision = (await store.get(objects, slotOf(key)))?.revision ?? 'any';
+    while (phase() !== 'handover') await shards.stores[0]?.shard?.run({ bytesMax: 0, steps: 1 });
+    let isLost = true;
+    shards.faults.between = (_, name) => (name === 'takeOver' && isLost ? 'lost before' : undefined);
+    // Some of them are in the half that leaves.
+    const boards = Array.from({ length: 24 }, (_, n) => talliesOf(`board${n}`));
+    const then = boards.map((at) => ({ at, add: { className: 'c' }, by: { objects: 1, bytes: 7 } }));
+    const removal = store.commit(objects, [{ remove: slotOf(key), expect: revision }], { then });
+    await expect(removal).rejects.toThrow(StoreUnavailable);
+    isLost = false;
+    await shards.restart(0);
+    // The second store does not send again.
+    for (const each of ofFirst) expect(await store.get(objects, slotOf(each))).toBeDefined();
+    expect(phase()).toBe('removing');
+    expect(await listed(store)).toEqual(keys.filter((each) => each !== key));
+    for (const at of boards) expect((await store.get(at, { className: 'c' }))?.row.objects).toBe(1);
   });
 
   test('a message of a former life that arrives late changes nothing in the new store', async () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { RecentLines } from '../../src/base/recent-entries.ts';
 import { tarEnd, tarEntry } from '../../src/handlers/admin/support-bundle.ts';
+import { metricTable } from '../../src/metrics/metrics.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { createTracer } from '../../src/telemetry/tracer.ts';
@@ -71,7 +72,13 @@ test('what policies deny an operator explicitly is not in the archive: operation
         metrics: async () =>
           ['bucket', 'cluster', 'peer', 'target']
             .flatMap((label) => [`svc_x{${label}="secret"} 1`, `svc_x{${label}="open"} 2`])
-            .concat('svc_x{destination="secret/far"} 1')
+            .concat(
+              'svc_x{destination="secret/far"} 1',
+              'svc_disk_free_bytes{component="data:secret"} 1',
+              'svc_quota_used_ratio{of="bucket",name="secret",limit="bytes"} 1',
+              'svc_quota_used_ratio{of="account",name="secret",limit="bytes"} 1',
+              'svc_quota_used_ratio{of="user",name="secret/alice",limit="bytes"} 1',
+            )
             .join('\n'),
       }),
     }),
@@ -94,7 +101,7 @@ test('what policies deny an operator explicitly is not in the archive: operation
     {
       Effect: 'Deny',
       Action: 'admin:*',
-      Resource: ['buckets', 'clusters', 'replication/peers', 'notify/targets'].map(
+      Resource: ['accounts', 'buckets', 'clusters', 'replication/peers', 'notify/targets'].map(
         (noun) => `arn:aws:admin:::${noun}/secret*`,
       ),
     },
@@ -109,6 +116,14 @@ test('what policies deny an operator explicitly is not in the archive: operation
   const withoutLog = await readBy('eve', { Effect: 'Deny', Action: 'admin:ListLogs', Resource: '*' });
   expect(withoutLog.get('sluice-support/about.json')).not.toContain('about open');
   expect(withoutLog.get('sluice-support/metrics.txt')).toContain('explicit deny');
+});
+
+test('each label of the table of metrics is known to name what a policy can deny, or nothing of that kind', () => {
+  const named = 'account bucket cluster component destination name of peer target';
+  const others =
+    'action cache call class code error kind limit major minor operation outcome patch pool provider queue runtime scope setting shard space state type version why worker';
+  const labels = new Set(Object.values(metricTable).flatMap((row) => ('labels' in row ? row.labels : [])));
+  expect([...labels].sort()).toEqual([...named.split(' '), ...others.split(' ')].sort());
 });
 
 test('other callers are refused', async () => {

@@ -8,6 +8,7 @@ import { trimEnd } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
 import {
   claimAlias,
+  countAccessPoints,
   dropAlias,
   findAccessPoint,
   findAlias,
@@ -78,8 +79,9 @@ export async function createAccessPoint(ctx: Ctx, requested: NewAccessPoint): Pr
   const { account, name, block, record, bucketOwner } = requested;
   const bucket = await openBucket(ctx, requested.bucket);
   if (bucket.owner !== bucketOwner) throw fail('AccessDenied');
-  const { next } = await listAccessPoints(ctx, account, { max: accessPointsMax - 1 });
-  if (next !== undefined)
+  if ((await findAccessPoint(ctx.metadata, account, name)) !== undefined)
+    throw fail('AccessPointAlreadyOwnedByYou');
+  if ((await countAccessPoints(ctx.metadata, account)) >= accessPointsMax)
     throw fail('LimitExceeded', `An account has ${accessPointsMax} access points at most.`);
   const row: AccessPointRow = {
     account,

@@ -112,6 +112,16 @@ const labelled = {
 /** A label that is not in a path names nothing that a policy can deny. */
 const labels = /\b([a-z]+)="((?:[^"\\]|\\.)*)"/g;
 
+/** What labels of other names are about: destinations `<peer>/<bucket there>`, disks `data:<cluster>`, and holders of quotas. */
+function namedOtherwise(about: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const { destination, component, of, name } = about;
+  if (destination !== undefined) return { peer: destination.split('/')[0] ?? '' };
+  if (component?.startsWith('data:')) return { cluster: component.slice('data:'.length) };
+  if (of === undefined || name === undefined) return {};
+  // Of a user the name is `<account>/<user>`.
+  return of === 'bucket' ? { bucket: name } : { account: name.split('/')[0] ?? '' };
+}
+
 /** The samples of metrics that are about nothing that is denied. Metrics have no operation of their own, so a Deny of ListLogs covers them. */
 const metrics: Part = async (ctx, call) => {
   const text = await ctx.telemetry.metrics();
@@ -121,12 +131,10 @@ const metrics: Part = async (ctx, call) => {
   const left: string[] = [];
   for (const line of text.split('\n')) {
     const about = Object.fromEntries(
-      Array.from(line.matchAll(labels), ([, name = '', value = '']) =>
-        // The name of a destination is `<peer>/<bucket there>`.
-        name === 'destination' ? ['peer', value.split('/')[0]] : [name, value],
-      ),
+      Array.from(line.matchAll(labels), ([, name = '', value = '']) => [name, value]),
     );
-    if ((await entries.denialOf('samples', about)) === undefined) left.push(line);
+    if ((await entries.denialOf('samples', { ...about, ...namedOtherwise(about) })) === undefined)
+      left.push(line);
   }
   return left.join('\n');
 };

@@ -83,3 +83,15 @@ export async function pageAccessPoints(
   if (after !== undefined) cursor.seek({ name: after }, { past: true });
   return (await cursor.next(limit)).map(({ row }) => row);
 }
+
+const countedAtOnce = 1_000;
+
+/** Without their policies, so that a count needs little memory. */
+export async function countAccessPoints(metadata: Metadata, account: string): Promise<number> {
+  const cursor = metadata.scan(ofAccount(account), { columns: ['bucket'] });
+  for (let count = 0; ; ) {
+    const { length } = await cursor.next(countedAtOnce);
+    count += length;
+    if (length < countedAtOnce) return count;
+  }
+}

@@ -220,6 +220,8 @@ export class SluiceMetadata extends ObjectBase {
     try {
       if ('faults' in config) throw new Error(config.faults.join('\n'));
       await this.maintain();
+      // A half that is being handed over takes no side changes.
+      await this.#store.shard?.finishHandover();
       await this.#store.outbox?.settleAll();
       isSplitting = await this.split(config.SVC_METADATA_SPLIT_SIZE).catch((cause: unknown) => {
         log('WARN', 'a step of a split failed; the next alarm repeats it', { cause });

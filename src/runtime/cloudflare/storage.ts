@@ -113,9 +113,11 @@ function openParts(
 ): ContextParts {
   const cryptography = openCryptography();
   const count = readShards(shards);
-  // A bucket of one shard is in one object, and its rows could not move when it gets more.
-  if (count > 1 && config.SVC_BUCKET_SHARDS < 2)
-    throw new Error('SVC_BUCKET_SHARDS=1 keeps a bucket in one object: with SLUICE_SHARDS it is at least 2');
+  // A bucket of one shard is in one object, and its rows could not move when it gets more, or when the object splits.
+  if (config.SVC_BUCKET_SHARDS < 2)
+    throw new Error(
+      'SVC_BUCKET_SHARDS=1 keeps a bucket in one Durable Object; it is at least 2 here, and 64 by default',
+    );
   const records = renewing(durableMetadata(metadata, count, requestClock));
   return {
     ...cryptography,

@@ -5,7 +5,14 @@ import { systemRandom } from '../../../src/ports/random.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { leaseTtlMs } from '../../../src/workers/leadership.ts';
 import { supervise } from '../../../src/workers/supervisor.ts';
-import { ShardPanic, ShardRests, ShardRound, type Unit, type Worker } from '../../../src/workers/worker.ts';
+import {
+  inSteps,
+  ShardPanic,
+  ShardRests,
+  ShardRound,
+  type Unit,
+  type Worker,
+} from '../../../src/workers/worker.ts';
 import { faulty } from '../../support/faulty.ts';
 import { onCount, onSet } from '../../support/metric-calls.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
@@ -84,6 +91,26 @@ describe('a worker', () => {
     stop.abort();
     await running;
     expect(most).toBe(1);
+  });
+
+  test('takes back its gauges when a run fails, too, and sets them again in the next one', async () => {
+    const ctx = world();
+    const stop = new AbortController();
+    const log: string[] = [];
+    const start = inSteps<object, undefined>({
+      begin: () => void log.push('set'),
+      retire: () => log.push('taken back'),
+      async step() {
+        if (log.length === 1) throw new Error('the first run fails');
+        return { is: 'idle' };
+      },
+    });
+    const running = supervise(ctx, worker(start({}), { start: () => start({}) }), stop.signal);
+    await ctx.clock.advance(minute);
+    expect(log).toEqual(['set', 'taken back', 'set']);
+    stop.abort();
+    await running;
+    expect(log).toEqual(['set', 'taken back', 'set', 'taken back']);
   });
 
   test('is stopped only after the unit in progress has finished', async () => {

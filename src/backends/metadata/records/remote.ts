@@ -254,8 +254,9 @@ export function answerCalls(store: RecordStore, tables: readonly AnyTable[]): An
     const { catchesUp, isFenced, isRepeatable, needsNoRows } = rules[name] as CallRules;
     const { shard, outbox } = store;
     do {
-      if (catchesUp) await outbox?.catchUp();
+      // First, because a half that is being handed over takes no side changes.
       if (isFenced) await shard?.ready();
+      if (catchesUp) await outbox?.catchUp();
     } while (isFenced && shard?.isReady === false);
     // From here to the transaction of the call nothing is awaited, so the placement cannot change in between.
     if (isFenced) shard?.assertCurrent(version);
