@@ -20,10 +20,12 @@ export interface Endpoint {
   readonly url: string;
   readonly accessKey: string;
   readonly secretKey: string;
+  /** Each request has a connection of its own: one that is reused may be closed meanwhile, and a write that met that may have applied. */
+  readonly connectsAnew?: boolean;
 }
 
 /** `target` is the raw path, with a query of plain `name=value` pairs. */
-export function sender({ url, accessKey, secretKey }: Endpoint): Send {
+export function sender({ url, accessKey, secretKey, connectsAnew = false }: Endpoint): Send {
   const { hostname, port, host } = new URL(url);
   return (method, target, { secretKey: other, ...spec } = {}) => {
     const [path = '', query = ''] = target.split('?');
@@ -33,7 +35,7 @@ export function sender({ url, accessKey, secretKey }: Endpoint): Send {
       query: query === '' ? [] : query.split('&').map((pair) => pairOf(pair)),
       ...spec,
     });
-    return exchange({ hostname, port }, signed);
+    return exchange({ hostname, port, ...(connectsAnew ? { agent: false } : {}) }, signed);
   };
 }
 
@@ -42,7 +44,10 @@ function pairOf(text: string): [string, string] {
   return [decodeURIComponent(name), decodeURIComponent(value)];
 }
 
-export function exchange(at: { hostname: string; port: string }, signed: SignedRequest): Promise<Answer> {
+export function exchange(
+  at: { hostname: string; port: string; agent?: false },
+  signed: SignedRequest,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(
       { ...at, method: signed.method, path: signed.target, headers: signed.headers.flat() },

@@ -1,5 +1,4 @@
 /** What the Durable Object does by alarms: events to webhooks, access logs, inventories, and the history of storage's health. */
-import { globalAgent } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Send, sender } from '../runtimes/client.ts';
 import { startWorkerd, type Workerd } from '../runtimes/workerd.ts';
@@ -33,12 +32,7 @@ describe.each(['1', '3'])('with the metadata in %s objects', (shards) => {
         SVC_INVENTORY_INTERVAL: '1s',
       },
     });
-    const connected = sender(worker);
-    send = (...request) => {
-      // A connection that was idle for some seconds may be closed when it is used again.
-      globalAgent.destroy();
-      return connected(...request);
-    };
+    send = sender({ ...worker, connectsAnew: true });
   });
   afterAll(async () => {
     await worker?.stop();

@@ -1,5 +1,5 @@
 /** The memory of an isolate does not grow with a body: docs/benchmarks.md has the figures that this prints. */
-import { globalAgent, request as httpRequest } from 'node:http';
+import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Miniflare } from 'miniflare';
@@ -22,8 +22,6 @@ let worker: Miniflare;
 let memory: IsolateMemory;
 let url: URL;
 let send: Send;
-/** On one of several connections. workerd closes those that were idle, also while a request is sent on one. */
-let sendAsIs: Send;
 
 beforeAll(async () => {
   const contents = await bundleWorker(join(import.meta.dirname, 'slow-bucket.ts'), { minify: true });
@@ -37,11 +35,7 @@ beforeAll(async () => {
   });
   url = await worker.ready;
   memory = await openIsolateMemory(worker, 'sluice');
-  sendAsIs = sender({ url: url.origin, accessKey, secretKey });
-  send = (...request) => {
-    globalAgent.destroy();
-    return sendAsIs(...request);
-  };
+  send = sender({ url: url.origin, accessKey, secretKey, connectsAnew: true });
   expect((await send('PUT', '/memory')).status).toBe(200);
 });
 afterAll(async () => {
@@ -96,9 +90,8 @@ test.each([1, 64, 96])('PUT and GET of %i MB take less than 64 MB of the isolate
 test('four clients that PUT 16 MB each, and then GET them, take less than the 128 MB of an isolate', async () => {
   const body = Buffer.alloc(16 * megabyte, 'x');
   const keys = ['a', 'b', 'c', 'd'].map((key) => `/memory/${key}`);
-  globalAgent.destroy();
   const put = await memory.peakDuring(async () => {
-    const replies = await Promise.all(keys.map((key) => sendAsIs('PUT', key, { body, payload: 'unsigned' })));
+    const replies = await Promise.all(keys.map((key) => send('PUT', key, { body, payload: 'unsigned' })));
     expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   });
   report('four PUTs of 16 MB', put);

@@ -40,7 +40,7 @@ beforeAll(async () => {
     queueConsumers: { events: { maxBatchSize: 10, maxBatchTimeout: 0 } },
     handleStructuredLogs: () => {},
   });
-  send = sender({ url: (await worker.ready).origin, ...testCredentials.root });
+  send = sender({ url: (await worker.ready).origin, ...testCredentials.root, connectsAnew: true });
 });
 afterAll(async () => {
   await worker?.dispose();
