@@ -1,6 +1,7 @@
 /**
- * `node bench/age-index.ts`: what the age index adds to the CPU of a 4 KiB PUT, for new keys and for overwrites. Two buckets of one gateway take
- * turns, one of which has a lifecycle configuration. Metadata `embedded`, chunks discarded; requests are signed and handled in this process.
+ * `node bench/age-index.ts`: what the age index adds to the CPU of a 4 KiB PUT, for new keys and for overwrites. Two
+ * buckets of one gateway take turns, one of which has a lifecycle configuration. Metadata `embedded`, chunks discarded;
+ * requests are signed and handled in this process.
  */
 import { parseArgs } from 'node:util';
 import { openGateway } from '../test/support/gateway.ts';

@@ -1,7 +1,8 @@
 /**
- * `node bench/allocations.ts [--sites=N] [--only=GET] [--floor]` prints the bytes of JavaScript heap that a PUT, a GET and a HEAD of 4 KiB and a
- * LIST of 100 keys allocate through `gateway.handle`, on `embedded` + `file`, without the HTTP server. With `--sites`, also the N functions
- * that allocate most. With `--floor`, of `lib/floor-handler.ts` instead, which does only what must be done.
+ * `node bench/allocations.ts [--sites=N] [--only=GET] [--floor]` prints the bytes of JavaScript heap that a PUT, a GET
+ * and a HEAD of 4 KiB, a LIST of 100 keys and a PUT in signed chunks allocate through `gateway.handle`, on `embedded` +
+ * `file`, without the HTTP server. With `--sites`, also the N functions that allocate most. With `--floor`, of
+ * `lib/floor-handler.ts` instead, which does only what must be done.
  *
  * It starts itself again with a young generation that takes all requests of a count, so that the heap only grows meanwhile.
  */
@@ -12,16 +13,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { crc32c } from '../src/backends/crypto/node.ts';
+import { createGateway } from '../src/admin-gateway.ts';
 import { configWith } from '../src/config/read-config.ts';
-import { createGateway, type Gateway } from '../src/gateway.ts';
+import type { Gateway } from '../src/gateway.ts';
 import { compose } from '../src/runtime/compose/compose.ts';
 import { openLogLevel } from '../src/runtime/processes/node-log-level.ts';
 import { nodeTelemetry } from '../src/runtime/processes/node-telemetry.ts';
 import { openFloor } from './lib/floor-handler.ts';
 import { incomingOf } from './lib/incoming.ts';
+import { withTrailer } from './lib/operations.ts';
 import { median } from './lib/percentile.ts';
-import { benchCredential, chunkHashes, Signer, sha256Of } from './lib/sign.ts';
+import { benchCredential, Signer, sha256Of } from './lib/sign.ts';
 
 const requests = 128;
 const rounds = 9;
@@ -38,13 +40,7 @@ const nodeFlags = [
 const body = new Uint8Array(4096).fill(3);
 const signer = new Signer('localhost:9000');
 const payloadHash = sha256Of(body);
-/** The body in one signed chunk with a signed trailer, as SDKs send it. */
-const crc = crc32c(body);
-const chunked = {
-  bytes: body,
-  hashes: chunkHashes(body),
-  crc32c: Buffer.from([crc >>> 24, crc >>> 16, crc >>> 8, crc]).toString('base64'),
-};
+const chunked = withTrailer(body);
 const paths = Array.from({ length: requests }, (_, n) => `/bench/object-${n}`);
 interface Sent {
   readonly head: string;

@@ -1,6 +1,6 @@
 /**
- * `node bench/burst.ts [seconds]`: the memory of one server process during a burst of large bodies (16 clients of 1 MiB, then 4 of 64 MiB, that write
- * and read), and each ten seconds after it. Linux only.
+ * `node bench/burst.ts [seconds]`: the memory of one server process during a burst of large bodies (16 clients of 1
+ * MiB, then 4 of 64 MiB, that write and read), and each ten seconds after it. Linux only.
  */
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

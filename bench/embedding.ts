@@ -1,6 +1,7 @@
 /**
- * What an application pays for the library: packages and size of an installation of the packed tarball, the time to import it and to open a gateway,
- * and the memory of the process. `node bench/embedding.ts`; it needs npm and takes a minute.
+ * What an application pays for the library: packages and size of an installation of the packed tarball, the time to
+ * import it and to open a gateway, and the memory of the process. `node bench/embedding.ts`; it needs npm and takes a
+ * minute.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';

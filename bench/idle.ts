@@ -1,6 +1,7 @@
 /**
- * What an idle node costs, with every worker, on the embedded backends, beside an idle versitygw in the same time: the CPU of all processes, the
- * wake-ups of each process (voluntary context switches of all its threads), and the bytes that they write. Linux only.
+ * What an idle node costs, with every worker, on the embedded backends, beside an idle versitygw in the same time: the
+ * CPU of all processes, the wake-ups of each process (voluntary context switches of all its threads), and the bytes
+ * that they write. Linux only.
  * `node bench/idle.ts [seconds] [processes]`
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -12,7 +13,10 @@ import { bytesWrittenOf, cpuSeconds, processTree, wakeUpsOf } from './lib/proces
 import { targets } from './lib/targets.ts';
 
 const [seconds = 60, processes = 2] = process.argv.slice(2).map(Number);
-/** The workers' first passes are over by then, their outcome is stored, and V8 has collected once what the start left, two to three minutes after it. */
+/**
+ * The workers' first passes are over by then, their outcome is stored, and V8 has collected once what the start left,
+ * two to three minutes after it.
+ */
 const settleMs = 240_000;
 
 interface Sample {

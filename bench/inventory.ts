@@ -1,6 +1,6 @@
 /**
- * `node bench/inventory.ts`: how long an inventory of many objects takes, and the memory of the process that writes it. Metadata `embedded`,
- * nothing flushed. The rows are seeded through the metadata port, by a separate process.
+ * `node bench/inventory.ts`: how long an inventory of many objects takes, and the memory of the process that writes it.
+ * Metadata `embedded`, nothing flushed. The rows are seeded through the metadata port, by a separate process.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -9,11 +9,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers';
 import { parseArgs } from 'node:util';
+import { createGateway } from '../src/admin-gateway.ts';
 import { inParallel } from '../src/base/concurrency.ts';
 import { configWith } from '../src/config/read-config.ts';
 import { openBucket } from '../src/domain/common/buckets.ts';
 import { drawVersion } from '../src/domain/common/ids.ts';
-import { createGateway } from '../src/gateway.ts';
 import { objectsAt } from '../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace, type ObjectRow } from '../src/metadata/tables.ts';
 import { systemClock } from '../src/ports/clock.ts';

@@ -1,8 +1,8 @@
 /**
  * `node bench/lanes.ts`: the latency and throughput of a bucket beside another one that has a backlog, or whose events or versions the
  * target refuses. Both buckets deliver to the same target, by gateways with default settings (`embedded`, `file`, flushed writes). For each
- * case: how long after its PUT an object of the healthy bucket arrives, and how many arrive in a second of a burst; and both beside the same
- * without the neighbour, in the same run.
+ * case: how long after its PUT an object of the healthy bucket arrives, and how many arrive in a second of a burst; and
+ * both beside the same without the neighbour, in the same run.
  */
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,5 +1,6 @@
 /** `node bench/metrics.ts [rounds]`: the CPU of a 4 KiB PUT and GET without telemetry, with metrics, and with metrics and traces. */
-import { createGateway, type Gateway } from '../src/gateway.ts';
+import { createGateway } from '../src/admin-gateway.ts';
+import type { Gateway } from '../src/gateway.ts';
 import { silentTelemetry, type Telemetry } from '../src/ports/telemetry.ts';
 import type { Tracer } from '../src/ports/trace.ts';
 import { compose } from '../src/runtime/compose/compose.ts';

@@ -9,6 +9,7 @@ import { counterTime } from './micro/counter-time.ts';
 import { dispatch } from './micro/dispatch.ts';
 import { handle } from './micro/handle.ts';
 import { listPage } from './micro/list-page.ts';
+import { patterns } from './micro/patterns.ts';
 import { rateLimits } from './micro/rate-limits.ts';
 import { rowChecksums } from './micro/row-checksum.ts';
 import { signature } from './micro/signature.ts';
@@ -26,6 +27,7 @@ const all = {
   handle,
   'counter-time': counterTime,
   'list-page': listPage,
+  patterns,
   'rate-limits': rateLimits,
   'row-checksum': rowChecksums,
   'unasked-rows': unaskedRows,

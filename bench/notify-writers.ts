@@ -1,7 +1,7 @@
 /**
- * `node bench/notify-writers.ts`: PUTs of 4 KiB beside a notify worker whose only target is dead (it accepts connections and never answers), and
- * beside no such worker, in turns. Both gateways queue an event with each PUT. Prints the 99th percentile of both, and the growth
- * of the memory of the first.
+ * `node bench/notify-writers.ts`: PUTs of 4 KiB beside a notify worker whose only target is dead (it accepts
+ * connections and never answers), and beside no such worker, in turns. Both gateways queue an event with each PUT.
+ * Prints the 99th percentile of both, and the growth of the memory of the first.
  */
 
 import { readFileSync } from 'node:fs';

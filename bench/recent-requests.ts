@@ -1,8 +1,8 @@
 /** `node bench/recent-requests.ts [rounds]`: the CPU of a 4 KiB PUT and GET without and with the ring of recent requests. */
 
+import { createGateway } from '../src/admin-gateway.ts';
 import type { Caches } from '../src/base/bounded-cache.ts';
 import { RecentRequests } from '../src/base/recent-entries.ts';
-import { createGateway } from '../src/gateway.ts';
 import { compose } from '../src/runtime/compose/compose.ts';
 import { nodeTelemetry } from '../src/runtime/processes/node-telemetry.ts';
 import { compareRequestCpu, cpuConfig, credentials, defaultTracer } from './lib/request-cpu.ts';

@@ -1,10 +1,10 @@
 /**
  * `node bench/regress.ts`: the CPU of requests beside that of an earlier commit, by default the last tag. Each side has one server of one
- * process; they take turns of half a second within one run, so that other load on the machine meets both. Exits with 1 where a ratio is above its
- * threshold in `regress-thresholds.json`.
+ * process; they take turns of half a second within one run, so that other load on the machine meets both. Exits with 1
+ * where a ratio is above its threshold in `regress-thresholds.json`.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,7 @@ import { type Case, caseOf } from './lib/cases.ts';
 import { Load } from './lib/load.ts';
 import { openBucket, type Server } from './lib/measure.ts';
 import { isOperation, operations } from './lib/operations.ts';
-import { processTree } from './lib/process-cost.ts';
+import { cpuMicros } from './lib/process-cost.ts';
 import { table } from './lib/report.ts';
 import { targets } from './lib/targets.ts';
 
@@ -55,17 +55,6 @@ function checkOut(commit: string): string {
   execFileSync('tar', ['-x', '-C', checkout], { input: archive });
   symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
   return checkout;
-}
-
-/** The time on processors of all threads of a server; finer than the ticks of `/proc/<pid>/stat`. */
-function cpuMicros(pid: number): number {
-  let sum = 0;
-  for (const process of processTree(pid))
-    for (const thread of readdirSync(`/proc/${process}/task`)) {
-      const line = readFileSync(`/proc/${process}/task/${thread}/schedstat`, 'latin1');
-      sum += Number(line.slice(0, line.indexOf(' '))) / 1000;
-    }
-  return sum;
 }
 
 /** The lower quartile: the slower turns met more of the other load. */

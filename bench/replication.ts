@@ -1,7 +1,8 @@
 /**
- * `node bench/replication.ts`: what the replicator sends between two gateways of one process each on this machine (`embedded`, `file`, flushed
- * writes), beside what the second gateway takes from clients: small objects as PUTs, large ones as a copy by a client that reads from the
- * first and writes to the second. `--profile <directory>` writes a CPU profile of the sender there.
+ * `node bench/replication.ts`: what the replicator sends between two gateways of one process each on this machine
+ * (`embedded`, `file`, flushed writes), beside what the second gateway takes from clients: small objects as PUTs, large
+ * ones as a copy by a client that reads from the first and writes to the second. `--profile <directory>` writes a CPU
+ * profile of the sender there.
  */
 import { rm } from 'node:fs/promises';
 import { parseArgs } from 'node:util';

@@ -1,7 +1,7 @@
 /**
  * What a start costs: wall time and CPU of `sluice serve` until it says that it serves, with the default backends, and the memory of each
- * process then and after some seconds without requests. `node bench/start.ts [starts] [--processes=1,2] [--rest=SECONDS] [CHECKOUT ...]`: checkouts take
- * turns, this one first. Linux only.
+ * process then and after some seconds without requests. `node bench/start.ts [starts] [--processes=1,2]
+ * [--rest=SECONDS] [CHECKOUT ...]`: checkouts take turns, this one first. Linux only.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,7 +1,8 @@
 /**
- * `node bench/test-servers.ts [rounds] [server]`: how long the S3 servers that tests use take from the start of their process to their first answer, the CPU
- * that this takes, their resident memory then, in turns, and which behaviours of the public API they have; beside them `startTestServer()` in a
- * process that has loaded it. Run `npm run build` first: this gateway is measured as it is published. Linux only.
+ * `node bench/test-servers.ts [rounds] [server]`: how long the S3 servers that tests use take from the start of their
+ * process to their first answer, the CPU that this takes, their resident memory then, in turns, and which behaviours of
+ * the public API they have; beside them `startTestServer()` in a process that has loaded it. Run `npm run build` first:
+ * this gateway is measured as it is published. Linux only.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,7 +43,10 @@ function installed(name: string, version: string, bin: string): string {
   return path;
 }
 
-/** A package of Maven with all that it needs, as a class path. It names slf4j itself, because of several versions Maven takes the oldest. */
+/**
+ * A package of Maven with all that it needs, as a class path. It names slf4j itself, because of several versions Maven
+ * takes the oldest.
+ */
 function classPath(group: string, name: string, version: string): string | undefined {
   const at = join(cache, `${name}-${version}`);
   const jars = join(at, 'jars');

@@ -1,6 +1,7 @@
 /**
- * `node bench/wide-column.ts`: this gateway on one node of Cassandra beside what the bare driver needs for the same rows, in one run, as ratios: one request at a time, so that round trips are what is
- * compared, or `--clients=16`. The keys that are listed are seeded below the front door; `--keys=1000000`.
+ * `node bench/wide-column.ts`: this gateway on one node of Cassandra beside what the bare driver needs for the same
+ * rows, in one run, as ratios: one request at a time, so that round trips are what is compared, or `--clients=16`. The
+ * keys that are listed are seeded below the front door; `--keys=1000000`.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';

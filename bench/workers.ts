@@ -1,8 +1,8 @@
 /**
- * What a request costs in workerd: the resident memory and the CPU time of its process while a large body is written and read, in one request and in parts.
+ * What a request costs in workerd: the resident memory and the CPU time of its process while a large body is written
+ * and read, in one request and in parts.
  * `node bench/workers.ts [MB]`; metadata in a Durable Object and bytes in R2, whose simulators run in the same process.
  */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { globalAgent } from 'node:http';
 import { Miniflare } from 'miniflare';
@@ -10,6 +10,7 @@ import { type Send, sender } from '../test/runtimes/client.ts';
 import { durableBindings, workerdEntry, workerdFlags } from '../test/runtimes/workerd.ts';
 import { testCredentials } from '../test/support/server.ts';
 import { bundleWorker } from '../test/workers/bundle.ts';
+import { cpuSeconds, findChild } from './lib/process-cost.ts';
 
 const megabytes = Number(process.argv[2] ?? 64);
 const partBytes = 16_000_000;
@@ -30,20 +31,11 @@ const send: Send = (...request) => {
 };
 
 /** miniflare's child. */
-const pid = execFileSync('pgrep', ['-P', String(process.pid), '-f', 'workerd'])
-  .toString()
-  .trim()
-  .split('\n')[0];
+const pid = findChild();
 const field = (file: string, name: string): number =>
   Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/${file}`, 'utf8'))?.[1]);
-/** In seconds; the kernel counts in hundredths. */
-function cpuSeconds(): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
 async function measure(name: string, act: () => Promise<void>): Promise<void> {
-  const [before, cpuBefore] = [field('status', 'VmRSS'), cpuSeconds()];
+  const [before, cpuBefore] = [field('status', 'VmRSS'), cpuSeconds(pid)];
   let peak = before;
   const timer = setInterval(() => {
     peak = Math.max(peak, field('status', 'VmRSS'));
@@ -52,7 +44,7 @@ async function measure(name: string, act: () => Promise<void>): Promise<void> {
   clearInterval(timer);
   const toMegabytes = (kibibytes: number): string => (kibibytes / 1000).toFixed(0);
   console.log(
-    `${name}: ${toMegabytes(before)} MB before, ${toMegabytes(peak)} MB at its peak, ${(cpuSeconds() - cpuBefore).toFixed(1)} s of CPU`,
+    `${name}: ${toMegabytes(before)} MB before, ${toMegabytes(peak)} MB at its peak, ${(cpuSeconds(pid) - cpuBefore).toFixed(1)} s of CPU`,
   );
 }
 

@@ -4,8 +4,7 @@ import { adminOperationNames, describeAdminOperation } from '../src/protocol/adm
 import { isOptional } from '../src/protocol/formats/json.ts';
 import type { JsonSchema } from '../src/protocol/formats/json-shape.ts';
 import { configurationFamilies, configurationShapes } from '../src/protocol/schemas/families.ts';
-
-const code = (text: string): string => `\`${text}\``;
+import { code } from './markdown.ts';
 
 /** A schema as a short type, such as `{ weight: integer, mode?: "weighted" | "strict" }`. */
 function show(schema: JsonSchema): string {

@@ -1,6 +1,6 @@
 /**
- * Writes the dashboards of `deploy/observability/dashboards` from the table of metrics: a dashboard for each group of measurements, with a panel
- * for each, and an overview. A tidy test wants them up to date.
+ * Writes the dashboards of `deploy/observability/dashboards` from the table of metrics: a dashboard for each group of
+ * measurements, with a panel for each, and an overview. A tidy test wants them up to date.
  */
 import { writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';

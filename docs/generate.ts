@@ -12,6 +12,8 @@ import { adminOperationNames, describeAdminOperation } from '../src/protocol/adm
 import { errorCatalogue } from '../src/protocol/errors.ts';
 import { describeOperation, operationNames } from '../src/protocol/operations/operations.ts';
 import { adminSections } from './admin-page.ts';
+import { code, table } from './markdown.ts';
+import { placesPage } from './places/page.ts';
 import { notes, publicOperations, sameRequest, withoutRow } from './public-api.ts';
 
 interface Page {
@@ -23,10 +25,6 @@ interface Page {
   /** What follows the table. */
   readonly rest?: string;
 }
-
-const code = (text: string): string => `\`${text}\``;
-/** A bar would end the cell. */
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 function settingRow(name: (typeof settingNames)[number]): readonly string[] {
   const setting: Setting<unknown> = settings[name];
@@ -199,7 +197,7 @@ const metricsPage: Page = {
   title: 'Metrics',
   source: 'src/metrics/metrics.ts',
   intro: [
-    'What `/metrics` shows, in the Prometheus exposition format, beside the usual `process_*` and `nodejs_*` metrics.',
+    'What `/metrics` shows, in the Prometheus exposition format.',
     'Every process of a node answers for all of them: values are added up unless the table says otherwise. With',
     '`Accept: application/openmetrics-text` the reply is in the OpenMetrics format, with exemplars. Dashboards and alerts made of these',
     'metrics are in `deploy/observability`.',
@@ -256,10 +254,8 @@ const pages: Readonly<Record<string, Page>> = {
 };
 
 function render({ title, source, intro, columns, rows, rest }: Page): string {
-  const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
-  const table = [line(columns), `|${columns.map(() => '---').join('|')}|`, ...rows.map(line)];
   const note = `<!-- Generated from ${source} by \`npm run docs\`; edit that file instead. -->`;
-  return `${note}\n# ${title}\n\n${intro}\n\n${table.join('\n')}\n${rest === undefined ? '' : `\n${rest}`}`;
+  return `${note}\n# ${title}\n\n${intro}\n\n${table(columns, rows)}\n${rest === undefined ? '' : `\n${rest}`}`;
 }
 
 const directory = new URL('reference/', import.meta.url);
@@ -269,6 +265,7 @@ const stale: string[] = [];
 await mkdir(directory, { recursive: true });
 const files = [
   ...Object.entries(pages).map(([name, page]) => [`${name}.md`, render(page)] as const),
+  ['places.md', placesPage()] as const,
   ['openapi.json', `${JSON.stringify(adminOpenApi(), undefined, 2)}\n`] as const,
   ['../../src/setting-options.ts', optionsModule] as const,
 ];

@@ -1,6 +1,6 @@
 /**
- * A client of the operator API for every runtime with `fetch`. Its types come from the table of operations, so a wrong name, path parameter,
- * query, body or field of a reply does not compile.
+ * A client of the operator API for every runtime with `fetch`. Its types come from the table of operations, so a wrong
+ * name, path parameter, query, body or field of a reply does not compile.
  */
 import { portableHasher } from './backends/crypto/portable.ts';
 import { toHex } from './base/text/hex.ts';

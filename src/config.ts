@@ -1,12 +1,17 @@
-/** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
+/**
+ * The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. Settings are read once, at the
+ * start. While a process runs only the log level (`runtime/processes/node-log-level.ts`) and the TLS files change.
+ */
 
 import { clusters, storageClasses } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
+import { dataBackendNames } from './config/data.ts';
 import { keySettings } from './config/keys.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
 import {
   durableObjectSettings,
   metadataBackendNames,
+  metadataPlaces,
   orderedKvSettings,
   wideColumnSettings,
 } from './config/metadata.ts';
@@ -68,13 +73,13 @@ export const settings = {
     choice({
       of: metadataBackendNames,
       fallback: 'memory',
-      doc: 'Where metadata is stored: in the memory of this process, in the data directory, in Cassandra, or in TiKV.',
+      doc: `Where metadata is stored: ${metadataPlaces}.`,
     }),
     'embedded',
   ),
   SVC_DATA_BACKEND: withDataDir(
     choice({
-      of: ['memory', 'file', 'cluster-pool', 'upstream-store', 'noop'],
+      of: dataBackendNames,
       fallback: 'memory',
       doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks of the gateway alone.',
     }),
@@ -218,7 +223,7 @@ export const settings = {
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
     range: ['1000', '10000000000'],
-    doc: 'The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay.',
+    doc: 'The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay, also where they exceed it, and cost other accounts nothing. Dead letters and failed replications have the same limit each.',
   }),
   SVC_ACCESSLOG_INTERVAL: duration({
     fallback: '5m',
@@ -302,7 +307,10 @@ export const settings = {
     'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they take precedence over those of SVC_DOMAIN.',
   ),
   SVC_PROCESSES: onlyServer(
-    processes('auto', 'How many processes serve; `auto` is one per core where the backends can share.'),
+    processes(
+      'auto',
+      'How many processes serve; `auto` is one per core where the backends can share, and requests stay in the first one while it suffices.',
+    ),
   ),
   SVC_FSYNC: choice({
     of: ['always', 'never'],

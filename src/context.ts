@@ -1,4 +1,5 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
+import type { SharedMemory } from './base/body-budget.ts';
 import type { Caches } from './base/bounded-cache.ts';
 import type { Config } from './config.ts';
 import type { Application } from './ports/application.ts';
@@ -11,7 +12,7 @@ import type { Diagnostics } from './ports/diagnostics.ts';
 import type { EventSinks } from './ports/event-sink.ts';
 import type { KeyProvider } from './ports/key-provider.ts';
 import type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
-import type { BodyMemory, ClusterStates, ObjectBytes } from './ports/object-bytes.ts';
+import type { ClusterStates, ObjectBytes } from './ports/object-bytes.ts';
 import type { OtherNodes } from './ports/other-nodes.ts';
 import type { PeerRequests } from './ports/peer-requests.ts';
 import type { Random } from './ports/random.ts';
@@ -26,7 +27,8 @@ export interface Context {
   readonly lateWrites: LateWrites;
   readonly bytes: ObjectBytes;
   readonly clusterStates: ClusterStates;
-  readonly bodyMemory: BodyMemory;
+  /** Of bodies that are read whole. */
+  readonly bodyMemory: Pick<SharedMemory, 'take' | 'give'>;
   /** The other processes of this node. */
   readonly siblings: Siblings;
   /** Absent where the metadata are on this machine: then there is one node. */

@@ -89,7 +89,10 @@ export interface OpenGateway extends Mounted, AsyncDisposable {
 }
 
 export interface Mounted {
-  /** Answers a request. `remote` and `secure` tell what the application knows of the client; an unknown address meets no Allow by address. */
+  /**
+   * Answers a request. `remote` and `secure` tell what the application knows of the client; an unknown address meets no
+   * Allow by address.
+   */
   fetch(request: Request, facts?: FetchFacts): Promise<Response>;
   /** For adapters that have no `Request`: see `toNodeHandler` of `sluice/node`. */
   readonly handle: Gateway['handle'];

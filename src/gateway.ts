@@ -19,11 +19,11 @@ import { beginTrace, endTrace, logAccess, mayBeLogged, reportAnswer } from './ga
 import { selectOperation } from './gateway/select-operation.ts';
 import { serve } from './gateway/serve.ts';
 import { visitSite } from './gateway/site.ts';
-import { countTraffic, PacedBody } from './gateway/traffic.ts';
-import { type Areas, adminApi, openAreas } from './handlers/areas.ts';
+import { countTraffic, limitUnsent, PacedBody } from './gateway/traffic.ts';
+import { type Areas, openAreas } from './handlers/areas.ts';
 import type { AdminApi, AreaRequest } from './handlers/handler.ts';
 import { noLabels } from './ports/telemetry.ts';
-import type { AddressRules } from './protocol/address.ts';
+import { type AddressRules, sortDomains } from './protocol/address.ts';
 import { replyDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
@@ -66,15 +66,11 @@ interface Pipeline {
   readonly onAnswer: OnAnswer | undefined;
 }
 
-export const createGateway = (ctx: Context, options: Omit<StorageGatewayOptions, 'adminApi'> = {}): Gateway =>
-  createStorageGateway(ctx, { ...options, adminApi });
-
-/** The same without the operator API, unless it is passed: a bundle that does not import it has none of its code. */
+/** Without the operator API, unless it is passed: a bundle without `admin-gateway.ts` has none of its code. */
 export function createStorageGateway(ctx: Context, options: StorageGatewayOptions = {}): Gateway {
   const { adminApi: admin, basePath = '', onAnswer } = options;
   const rules = {
-    domains: ctx.config.SVC_DOMAIN,
-    websiteDomains: ctx.config.SVC_WEBSITE_DOMAIN,
+    domains: sortDomains(ctx.config.SVC_DOMAIN, ctx.config.SVC_WEBSITE_DOMAIN),
     basePath,
   };
   const pipeline = { ctx, rules, areas: openAreas(ctx, { basePath, adminApi: admin }), onAnswer };
@@ -123,13 +119,17 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   let reply: Reply;
   let failure: Failure | undefined;
   try {
-    reply = await run(trace === undefined ? pipeline : { ...pipeline, ctx }, request);
+    reply = limitUnsent(
+      ctx,
+      request,
+      await run(trace === undefined ? pipeline : { ...pipeline, ctx }, request),
+    );
   } catch (cause) {
     failure = toFailure(cause, request.signal);
     reply = refused(ctx, request, failure.refusal);
   }
   const code = failure?.refusal.code;
-  ctx.bodyMemory.give(request.bufferedBytes, request.bufferedFor);
+  if (request.bufferedFor !== undefined) ctx.bodyMemory.give(request.bufferedBytes, request.bufferedFor);
   if (request.record !== undefined) await request.record.end({ status: reply.status, code });
   reply = endLimits(ctx, request, countTraffic(ctx, request, reply));
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
@@ -168,7 +168,7 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
     return preflight;
   }
   // Before the caller is known, because the audit row of a refusal names the operation.
-  if (located.area === 'admin') establish(located, { findAdmin: await areas.findAdmin() });
+  if (located.area === 'admin') establish(located, { findAdmin: await areas.loadAdmin() });
   const identified = await identify(ctx, located);
   const { area, local, isSite } = identified;
   if (area !== undefined) {

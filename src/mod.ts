@@ -4,20 +4,21 @@
 import './base/assert-runtime.ts';
 
 export { bunHandler, denoHandler, type HonoContext, honoHandler, workerHandler } from './adapters.ts';
+export { createGateway } from './admin-gateway.ts';
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher, portableHasher } from './backends/crypto/portable.ts';
 export { chunked } from './backends/data/chunked/chunked.ts';
 export { memoryChunks } from './backends/data/memory.ts';
-export { bodyBudget } from './backends/data/write-budget.ts';
 export { masterSealer } from './backends/keys/sealing.ts';
 export { lateWrites } from './backends/metadata/late-writes.ts';
 export { memoryStore } from './backends/metadata/memory-store.ts';
+export { bodyBudget } from './base/body-budget.ts';
 export { Caches } from './base/bounded-cache.ts';
 export { parseConfig } from './config/read-config.ts';
 export type { Config } from './config.ts';
 export type { Context } from './context.ts';
 export { openClusterStates } from './domain/clusters/cluster-states.ts';
-export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
+export type { Gateway, GatewayOptions } from './gateway.ts';
 export type {
   AccessKey,
   CustomStorage,

@@ -5,8 +5,8 @@
  *     app.all('/s3/*', (c) => storage.fetch(c.req.raw));
  */
 
+import { createGateway } from './admin-gateway.ts';
 import type { Config } from './config.ts';
-import { createGateway } from './gateway.ts';
 import {
   type CustomStorage,
   inOptions,

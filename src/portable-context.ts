@@ -3,10 +3,10 @@ import { openCredentials } from './auth/session/credentials.ts';
 import { portableCipher, portableHasher } from './backends/crypto/portable.ts';
 import { chunked } from './backends/data/chunked/chunked.ts';
 import { memoryChunks } from './backends/data/memory.ts';
-import { bodyBudget } from './backends/data/write-budget.ts';
 import { masterSealer } from './backends/keys/sealing.ts';
 import { lateWrites } from './backends/metadata/late-writes.ts';
 import { memoryStore } from './backends/metadata/memory-store.ts';
+import { SharedMemory } from './base/body-budget.ts';
 import { Caches } from './base/bounded-cache.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
@@ -73,7 +73,7 @@ export function openContext(config: Config, parts: ContextParts): OpenedParts {
     lateWrites: late,
     bytes,
     clusterStates: openClusterStates({ metadata, bytes, clock, telemetry, siblings: noSiblings }),
-    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    bodyMemory: new SharedMemory(config.SVC_MEMORY_MAX / 8),
     caches: new Caches(),
     siblings: noSiblings,
     clock,

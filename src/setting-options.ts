@@ -12,7 +12,7 @@ export interface SettingOptions {
   readonly masterKeyFile?: string | undefined;
   /** The key provider of SSE-KMS and of the signing keys of buckets: keys from a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). If unset, requests that need one are refused. */
   readonly keyProvider?: 'local-hsm' | 'transit' | 'cloud-kms' | 'pkcs11' | undefined;
-  /** The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or given as its base64 alone, encrypts only if all credentials belong to one account. */
+  /** The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or as its base64 alone, encrypts only if all credentials belong to one account. */
   readonly hsmKeysFile?: string | undefined;
   /** The address of OpenBao or Vault, such as https://bao.example.com:8200. */
   readonly transitAddr?: string | undefined;
@@ -34,7 +34,7 @@ export interface SettingOptions {
   readonly transitRole?: string | undefined;
   /** The token of the service account, for `transitAuth=kubernetes`; it is read at each login. Default `/var/run/secrets/kubernetes.io/serviceaccount/token`. */
   readonly transitJwtFile?: string | undefined;
-  /** PEM certificates that are trusted for transitAddr, in place of the built-in ones. */
+  /** PEM certificates that are trusted for transitAddr, not the built-in ones. */
   readonly transitCaFile?: string | undefined;
   /** The endpoint of the AWS KMS API, such as https://kms.eu-central-1.amazonaws.com. */
   readonly kmsEndpoint?: string | undefined;
@@ -58,7 +58,7 @@ export interface SettingOptions {
   readonly kmsWebIdentityTokenFile?: string | undefined;
   /** The STS endpoint of `kmsCredentials=web-identity`, such as https://sts.eu-central-1.amazonaws.com. */
   readonly kmsStsEndpoint?: string | undefined;
-  /** PEM certificates that are trusted for kmsEndpoint and kmsStsEndpoint, in place of the built-in ones. */
+  /** PEM certificates that are trusted for kmsEndpoint and kmsStsEndpoint, not the built-in ones. */
   readonly kmsCaFile?: string | undefined;
   /** The PKCS#11 module of the security module, such as /usr/lib/softhsm/libsofthsm2.so. */
   readonly pkcs11Module?: string | undefined;
@@ -66,11 +66,11 @@ export interface SettingOptions {
   readonly pkcs11Tokens?: string | readonly string[] | undefined;
   /** A file with the user PIN of the tokens. */
   readonly pkcs11PinFile?: string | undefined;
-  /** How many sessions a process opens with each token. As many calls run at a time, each on one of the four threads that Node has for files too (UV_THREADPOOL_SIZE). Default `2`. In [1, 64]. */
+  /** How many sessions a process opens with each token: as many calls run at a time, each on a thread that Node has for files too (UV_THREADPOOL_SIZE). Default `2`. In [1, 64]. */
   readonly pkcs11Sessions?: number | undefined;
   /** The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as kmsDefaultKeyId. Default `{}`. */
   readonly keyAccounts?: object | undefined;
-  /** How long a call to a key provider outside of this process may take, retries included. A duration such as `90s`. Default `5s`. In [100ms, 60s]. */
+  /** How long a call to a key provider outside of this process may take, with its retries and the probes of the provider that it waits for. A duration such as `90s`. Default `5s`. In [100ms, 60s]. */
   readonly keyTimeout?: string | undefined;
   /** The id, alias or ARN of the key for requests that name none; if unset, the key whose id is the name of the bucket. If it has no `accounts`, every account may encrypt with it. */
   readonly kmsDefaultKeyId?: string | undefined;
@@ -124,7 +124,7 @@ export interface SettingOptions {
   readonly kvCertFile?: string | undefined;
   /** PEM private key of kvCertFile. */
   readonly kvKeyFile?: string | undefined;
-  /** On Cloudflare Workers: the size from which an object of the metadata splits in two. It refuses writes at 9 GB, so it needs room to copy its rows. Bytes, or a size such as `512MiB`. Default `7600MiB`. In [64KiB, 8100MiB]. */
+  /** On Cloudflare Workers: the size at which a Durable Object of the metadata begins to split in two. It grows on until the split has ended, and refuses writes at 9 GB. Bytes, or a size such as `512MiB`. Default `7600MiB`. In [64KiB, 8100MiB]. */
   readonly metadataSplitSize?: string | number | undefined;
   /** How long users, keys and policies are cached, and buckets for GET and HEAD of objects, on metadata that other machines share. Other gateways obey a change within this time; every process of the gateway that answered it obeys it at once. A duration such as `90s`. Default `2s`. In [0s, 1m]. */
   readonly configCacheTtl?: string | undefined;
@@ -214,7 +214,7 @@ export interface SettingOptions {
   readonly auditRefusals?: number | undefined;
   /** How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged. A duration such as `90s`. Default `7d`. In [1h, 365d]. */
   readonly queueRetention?: string | undefined;
-  /** The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay. Default `10000000`. In [1000, 10000000000]. */
+  /** The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay, also where they exceed it, and cost other accounts nothing. Dead letters and failed replications have the same limit each. Default `10000000`. In [1000, 10000000000]. */
   readonly queueRowsMax?: number | undefined;
   /** How often the access-log worker writes the queued lines of access logs into their target buckets. A duration such as `90s`. Default `5m`. In [1s, 1h]. */
   readonly accesslogInterval?: string | undefined;
@@ -258,6 +258,8 @@ export interface SettingOptions {
   readonly replicationInterval?: string | undefined;
   /** How long the replication of a version is retried; then its status is FAILED. Should be shorter than queueRetention. A duration such as `90s`. Default `3d`. In [1s, 365d]. */
   readonly replicationRetryMax?: string | undefined;
+  /** How long versions whose replication was given up are listed, and can be tried again one by one. Their status stays FAILED, and a resync finds them later too. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
+  readonly replicationFailedRetention?: string | undefined;
   /** Delete markers that lifecycle rules create are replicated as those of clients are, and so are permanent deletions by lifecycle rules. Off, as in the public service: each site has rules of its own. Default `off`. */
   readonly replicationLifecycle?: boolean | undefined;
   /** How long a site remembers that a replicated version was removed permanently, so that no other site brings it back. Should be longer than any site is cut off. A duration such as `90s`. Default `90d`. In [1d, 3650d]. */

@@ -1,4 +1,7 @@
-/** A cheap keep-alive HTTP/1.1 client on a raw socket: bodies are counted, and kept only on request. */
+/**
+ * A cheap keep-alive HTTP/1.1 client on a raw socket: bodies are counted, and kept only on request. Where a reply says that the connection
+ * ends with it, the next request has a new socket.
+ */
 import net from 'node:net';
 
 export interface Answer {
@@ -24,8 +27,14 @@ interface Waiter {
 const stepBytes = 1024 * 1024;
 const headEnd = Buffer.from('\r\n\r\n');
 
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
 export class Connection {
-  readonly #socket: net.Socket;
+  readonly #address: Address;
+  #socket: net.Socket;
   #waiter: Waiter | undefined;
   #head = '';
   #pending: Buffer = Buffer.alloc(0);
@@ -36,39 +45,41 @@ export class Connection {
   #kept: Buffer[] = [];
   #error: Error | undefined;
 
-  private constructor(socket: net.Socket) {
+  /** Whether the last reply said that the server closes the connection. */
+  #isOver = false;
+
+  private constructor(address: Address, socket: net.Socket) {
+    this.#address = address;
     this.#socket = socket;
-    socket.on('error', (error) => this.#fail(error));
-    socket.on('close', () => this.#fail(new Error('the server closed the connection')));
   }
 
-  static open({ host, port }: { readonly host: string; readonly port: number }): Promise<Connection> {
-    return new Promise((resolve, reject) => {
-      let connection: Connection | undefined;
-      const buffer = Buffer.allocUnsafeSlow(256 * 1024);
-      // Use one buffer for everything that arrives, because an allocation for each 64 KiB would be most of the cost.
-      const socket = net.connect({
-        host,
-        port,
-        noDelay: true,
-        onread: {
-          buffer,
-          callback: (count) => {
-            connection?.take(buffer.subarray(0, count));
-            return true;
-          },
-        },
-      });
-      socket.once('error', reject);
-      socket.once('connect', () => {
-        connection = new Connection(socket);
-        resolve(connection);
-      });
-    });
+  static async open(address: Address): Promise<Connection> {
+    let connection: Connection | undefined;
+    const socket = await connect(address, (data) => connection?.take(data));
+    connection = new Connection(address, socket);
+    connection.#watch(socket);
+    return connection;
+  }
+
+  #watch(socket: net.Socket): void {
+    const fail = (error: Error): void => {
+      if (socket === this.#socket && !this.#isOver) this.#fail(error);
+    };
+    socket.on('error', fail);
+    socket.on('close', () => fail(new Error('the server closed the connection')));
+  }
+
+  async #reopen(): Promise<void> {
+    const socket = await connect(this.#address, (data) => this.take(data));
+    this.#socket.destroy();
+    this.#socket = socket;
+    this.#isOver = false;
+    this.#watch(socket);
   }
 
   send(parts: readonly (string | Uint8Array)[], options: SendOptions = {}): Promise<Answer> {
     if (this.#error !== undefined) return Promise.reject(this.#error);
+    if (this.#isOver) return this.#reopen().then(() => this.send(parts, options));
     const answered = new Promise<Answer>((resolve, reject) => {
       this.#waiter = { options, resolve, reject };
     });
@@ -134,6 +145,7 @@ export class Connection {
 
   #end(): void {
     const waiter = this.#waiter;
+    if (headerOf(this.#head, 'connection') === 'close') this.#isOver = true;
     const text = waiter?.options.keep === true ? Buffer.concat(this.#kept).toString() : '';
     this.#left = -1;
     this.#waiter = undefined;
@@ -151,6 +163,23 @@ export class Connection {
     this.#error ??= new Error('closed');
     this.#socket.destroy();
   }
+}
+
+/** @param take called with what arrives, which is in one buffer: to allocate for each 64 KiB would be most of the cost */
+function connect({ host, port }: Address, take: (data: Buffer) => void): Promise<net.Socket> {
+  return new Promise((resolve, reject) => {
+    const buffer = Buffer.allocUnsafeSlow(256 * 1024);
+    const callback = (count: number): boolean => {
+      take(buffer.subarray(0, count));
+      return true;
+    };
+    const socket = net.connect({ host, port, noDelay: true, onread: { buffer, callback } });
+    socket.once('error', reject);
+    socket.once('connect', () => {
+      socket.off('error', reject);
+      resolve(socket);
+    });
+  });
 }
 
 export function headerOf(head: string, name: string): string | undefined {

@@ -1,7 +1,7 @@
 /**
- * The floor of what a small request allocates, in the place of a gateway. Each signature is verified. A PUT verifies its content, computes MD5,
- * appends the bytes to a file and commits a row to lmdb; a GET reads row and bytes and verifies them; a LIST reads a hundred rows. Nothing is
- * authorized, counted or recorded.
+ * The floor of what a small request allocates, in the place of a gateway. Each signature is verified. A PUT verifies
+ * its content, computes MD5, appends the bytes to a file and commits a row to lmdb; a GET reads row and bytes and
+ * verifies them; a LIST reads a hundred rows. Nothing is authorized, counted or recorded.
  */
 import { hash } from 'node:crypto';
 import fs from 'node:fs';

@@ -1,6 +1,7 @@
 /**
  * The floor of large bodies on node:http. A PUT receives, computes SHA-256, MD5 and the CRC32C of the trailer and of each block, writes,
- * flushes, renames and answers; a GET reads, verifies the blocks and sends. Parts of an upload are files. Nothing is authenticated or recorded.
+ * flushes, renames and answers; a GET reads, verifies the blocks and sends. Parts of an upload are files. Nothing is
+ * authenticated or recorded.
  */
 import { createHash, hash } from 'node:crypto';
 import { once } from 'node:events';

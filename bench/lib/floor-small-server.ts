@@ -1,6 +1,7 @@
 /**
- * The floor of small objects on node:net. Each signature is verified. A PUT verifies its chunk and trailer, computes MD5, and appends bytes and row
- * to one file that is flushed once for all that wait; a GET reads and verifies the bytes. Nothing is authorized, counted or recorded.
+ * The floor of small objects on node:net. Each signature is verified. A PUT verifies its chunk and trailer, computes
+ * MD5, and appends bytes and row to one file that is flushed once for all that wait; a GET reads and verifies the
+ * bytes. Nothing is authorized, counted or recorded.
  */
 import { hash } from 'node:crypto';
 import fs from 'node:fs';

@@ -1,6 +1,8 @@
 /** The gateway in the bench's own process and without a socket: its cost above that of a driver in the same process. */
+
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { createGateway, type Gateway } from '../../src/gateway.ts';
+import type { Gateway } from '../../src/gateway.ts';
 import { type Composed, compose } from '../../src/runtime/compose/compose.ts';
 import { nodeTelemetry } from '../../src/runtime/processes/node-telemetry.ts';
 import { incomingOf } from './incoming.ts';

@@ -55,7 +55,8 @@ export const worldOf = (signer: Signer, { bucket, buckets, size, keys }: WorldOp
   };
 };
 
-const withTrailer = (bytes: Uint8Array): ChunkedBody => ({
+/** The body in one signed chunk with a signed trailer, as SDKs send it. */
+export const withTrailer = (bytes: Uint8Array): ChunkedBody => ({
   bytes,
   hashes: chunkHashes(bytes),
   crc32c: Buffer.from(nodeHasher().once('crc32c', bytes)).toString('base64'),

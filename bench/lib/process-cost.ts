@@ -12,15 +12,19 @@ const read = (path: string): string | undefined => {
   }
 };
 
+function listThreads(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return []; // The process has ended.
+  }
+}
+
 /** The process and its present descendants. */
 export function processTree(pid: number): number[] {
   const children: number[] = [];
-  let tasks: string[] = [];
-  try {
-    tasks = readdirSync(`/proc/${pid}/task`);
-  } catch {
-    return [];
-  }
+  const tasks = listThreads(pid);
+  if (tasks.length === 0) return [];
   for (const task of tasks) {
     for (const child of (read(`/proc/${pid}/task/${task}/children`) ?? '').split(' ')) {
       if (child.trim() !== '') children.push(Number(child));
@@ -40,6 +44,24 @@ function cpuOf(pid: number): number {
 
 export const cpuSeconds = (pid: number): number =>
   processTree(pid).reduce((sum, each) => sum + cpuOf(each), 0);
+
+/** The time on processors (µs) of all present threads of the tree; finer than the ticks of `cpuSeconds`. */
+export function cpuMicros(pid: number): number {
+  let sum = 0;
+  for (const each of processTree(pid))
+    for (const thread of listThreads(each)) {
+      const [nanoseconds] = (read(`/proc/${each}/task/${thread}/schedstat`) ?? '0').split(' ', 1);
+      sum += Number(nanoseconds) / 1000;
+    }
+  return sum;
+}
+
+/** The only process that this one has started and that still runs. */
+export function findChild(): number {
+  const children = processTree(process.pid).slice(1);
+  if (children.length !== 1) throw new Error(`there are ${children.length} processes, not one`);
+  return children[0] as number;
+}
 
 /** The peak of the largest process of the tree in MiB, since `resetPeak`. */
 export const peakMiB = (pid: number): number => Math.max(...processTree(pid).map((each) => peakOf(each)), 0);

@@ -1,6 +1,6 @@
 /**
- * Behaviours of the public S3 API as checks that run with the AWS SDK against any endpoint. Each follows from a page of the API reference, and passes
- * or throws.
+ * Behaviours of the public S3 API as checks that run with the AWS SDK against any endpoint. Each follows from a page of
+ * the API reference, and passes or throws.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,7 +1,7 @@
 /**
- * Compares the CPU of a 4 KiB GET of several gateways of one process over a socket. The requests of a steady load go to one gateway after the
- * other, some hundred to each, so the load of a shared machine meets all alike, and so do the luck of the compiler and the place of the code:
- * two processes of the same program differ by several percent.
+ * Compares the CPU of a 4 KiB GET of several gateways of one process over a socket. The requests of a steady load go to
+ * one gateway after the other, some hundred to each, so the load of a shared machine meets all alike, and so do the
+ * luck of the compiler and the place of the code: two processes of the same program differ by several percent.
  */
 
 import type { Config } from '../../src/config.ts';

@@ -1,6 +1,7 @@
 /**
- * What the time of a bucket's last change costs a commit on `embedded`: beside the amounts of a new object, and alone, as an overwrite of the
- * same size stores it. Without a flush, with 16 commits at a time; the variants take turns, and each figure is the lower quartile.
+ * What the time of a bucket's last change costs a commit on `embedded`: beside the amounts of a new object, and alone,
+ * as an overwrite of the same size stores it. Without a flush, with 16 commits at a time; the variants take turns, and
+ * each figure is the lower quartile.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { createGateway, type Gateway } from '../../src/gateway.ts';
+import type { Gateway } from '../../src/gateway.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { nodeTelemetry } from '../../src/runtime/processes/node-telemetry.ts';
 import { measureFloors } from '../lib/floors.ts';

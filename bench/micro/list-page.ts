@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { liveHeadAt, objectsAt } from '../../src/metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../src/metadata/tables.ts';

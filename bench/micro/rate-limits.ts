@@ -1,7 +1,11 @@
-/** What rate limits cost a request while none is set: the stages of the caller and of the bucket, beside a whole HEAD through `gateway.handle`. */
+/**
+ * What rate limits cost a request while none is set: the stages of the caller and of the bucket, beside a whole HEAD
+ * through `gateway.handle`.
+ */
+
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { limitBucket, limitCaller } from '../../src/gateway/permit.ts';
-import { createGateway } from '../../src/gateway.ts';
 import type { Identified, RequestContext } from '../../src/request/request.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { incomingOf } from '../lib/incoming.ts';

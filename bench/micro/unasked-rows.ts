@@ -1,8 +1,9 @@
 /** What a commit computes for lifecycle, replication and notifications in a bucket that has no configuration of them. */
+
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { eventChanges } from '../../src/domain/events/events.ts';
 import { replicated } from '../../src/domain/objects/replication-queue.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { ageChanges } from '../../src/metadata/objects/ages.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';

@@ -37,7 +37,10 @@ export const setLook = (next: typeof look): void => {
 
 let looking: Promise<boolean> | undefined;
 
-/** Asks the gateway whether the log-in still holds; where it does not, the form appears. Many callers share one question. @throws Unreachable, Refused */
+/**
+ * Asks the gateway whether the log-in still holds; where it does not, the form appears. Many callers share one
+ * question. @throws Unreachable, Refused
+ */
 export function askLogIn(): Promise<boolean> {
   looking ??= look().finally(() => {
     looking = undefined;

@@ -1,4 +1,7 @@
-/** Converts configurations of a bucket between the JSON of the operator API and the bodies of the storage protocol, by the gateway's own schemas. */
+/**
+ * Converts configurations of a bucket between the JSON of the operator API and the bodies of the storage protocol, by
+ * the gateway's own schemas.
+ */
 import { readStrictJson } from '../../src/base/text/strict-json.ts';
 import { readXml, writeXml, type Xml } from '../../src/protocol/formats/codec.ts';
 import type { JsonFault, JsonSchema, JsonShape } from '../../src/protocol/formats/json-shape.ts';

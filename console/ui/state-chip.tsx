@@ -12,6 +12,7 @@ export const wordsOfStates = words({
       draining_readonly: 'draining',
       evacuating: 'evacuating',
       removed: 'removed',
+      damaged: 'damaged',
     } as Words,
     clusterHints: {
       live: 'It serves reads, and takes its share of new writes.',
@@ -19,6 +20,7 @@ export const wordsOfStates = words({
       draining_readonly: 'It serves reads, and takes no new writes.',
       evacuating: 'It takes no new writes, and its bytes move to other clusters.',
       removed: 'It left the settings after its last bytes had moved.',
+      damaged: 'Its row is damaged. It serves reads, and takes no new writes until its drain is ended.',
     } as Words,
     workers: {
       'never-ran': 'never ran',
@@ -48,6 +50,7 @@ export const wordsOfStates = words({
       draining_readonly: 'nimmt nichts an',
       evacuating: 'wird geleert',
       removed: 'entfernt',
+      damaged: 'beschädigt',
     },
     clusterHints: {
       live: 'Er bedient Lesezugriffe und nimmt seinen Anteil neuer Objekte.',
@@ -55,6 +58,8 @@ export const wordsOfStates = words({
       draining_readonly: 'Er bedient Lesezugriffe und nimmt nichts Neues.',
       evacuating: 'Er nimmt nichts Neues, und seine Bytes ziehen auf andere Cluster um.',
       removed: 'Er verließ die Einstellungen, nachdem seine letzten Bytes umgezogen waren.',
+      damaged:
+        'Sein Eintrag ist beschädigt. Er bedient Lesezugriffe und nimmt nichts Neues, bis sein Leeren beendet wird.',
     },
     workers: {
       'never-ran': 'lief nie',
@@ -87,6 +92,7 @@ const clusterTones: Readonly<Record<string, Tone>> = {
   draining_readonly: 'warn',
   evacuating: 'warn',
   removed: 'neutral',
+  damaged: 'bad',
 };
 
 export const ClusterState = ({ state }: { readonly state: string }) => (

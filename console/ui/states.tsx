@@ -113,7 +113,10 @@ interface RequestLinksProps {
   readonly class?: string;
 }
 
-/** To the trace of a request, which shows operators the inside of the gateway, and, where policies refused it, to the statement that decided. */
+/**
+ * To the trace of a request, which shows operators the inside of the gateway, and, where policies refused it, to the
+ * statement that decided.
+ */
 export function RequestLinks({ requestId, status, ...look }: RequestLinksProps) {
   const { isOperator } = useSession().session;
   return (

@@ -49,7 +49,10 @@ export interface RowWindow<Row> {
 }
 
 const rowHeight = 44;
-/** Browsers limit heights, and the rows of a list are measured: of a longer one a part of so many rows can be scrolled to, which moves along. */
+/**
+ * Browsers limit heights, and the rows of a list are measured: of a longer one a part of so many rows can be scrolled
+ * to, which moves along.
+ */
 const scrollRowsMax = 16_000;
 /** From so many rows on, only those that are seen are in the page. */
 const virtualFrom = 60;

@@ -1,6 +1,7 @@
 /**
- * Builds one binary of the gateway with Bun, for the kind of machine that it is built on: `bun deploy/binary/build.ts [FILE]`. It has the native
- * parts of lmdb and of the checksums, and the console; koffi, which the pools of Ceph and PKCS #11 need, stays outside.
+ * Builds one binary of the gateway with Bun, for the kind of machine that it is built on: `bun deploy/binary/build.ts
+ * [FILE]`. It has the native parts of lmdb and of the checksums, and the console; koffi, which the pools of Ceph and
+ * PKCS #11 need, stays outside.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -18,8 +18,8 @@ const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'),
 const external = ['lmdb', 'msgpackr', '@node-rs/crc32', 'undici', ...Object.keys(peerDependencies)];
 
 /**
- * What each start needs is in two files: the first is all that the primary of several processes loads. The other commands and the backends that
- * settings name are files of their own.
+ * What each start needs is in two files: the first is all that the primary of several processes loads. The other
+ * commands and the backends that settings name are files of their own.
  */
 const groups = [
   { name: 'command', priority: 2, test: /src\/runtime\/cli\/(cli-commands|cli-serve)\.ts$/ },
@@ -68,7 +68,8 @@ await bundle.write({
 });
 await bundle.close();
 
-// What the bundle was made of: each file with its size and the time of its last change. Written last, so that half a bundle is not taken for one.
+// What the bundle was made of: each file with its size and the time of its last change. Written last, so that half a
+// bundle is not taken for one.
 const stamps = sources.map((path) => {
   const { size, mtimeMs } = statSync(path);
   return [relative(root, path), size, mtimeMs];

@@ -1,6 +1,6 @@
 /**
- * Joins the modules of `sluice/testing` into a few files, after `tsc` has written them: a test process loads one file in a quarter of the time and in
- * three quarters of the memory of 800. Run by `npm run build`.
+ * Joins the modules of `sluice/testing` into a few files, after `tsc` has written them: a test process loads one file
+ * in a quarter of the time and in three quarters of the memory of 800. Run by `npm run build`.
  */
 import { METHODS, STATUS_CODES } from 'node:http';
 import { join } from 'node:path';
@@ -11,8 +11,8 @@ import { inAscii } from './in-ascii.ts';
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
 
 /**
- * What a test process does without, because each costs it megabytes: the hashes in JavaScript, which are for runtimes without node:crypto, and the
- * native CRC32C, whose library is larger than all the rest.
+ * What a test process does without, because each costs it megabytes: the hashes in JavaScript, which are for runtimes
+ * without node:crypto, and the native CRC32C, whose library is larger than all the rest.
  */
 const lighter: Readonly<Record<string, string>> = {
   'backends/crypto/portable.js': `
@@ -36,7 +36,7 @@ const withoutOperators: Readonly<Record<string, string>> = {
   'handlers/areas.js': `
     export const adminApi = undefined;
     const serve = async () => { throw new Error('a server for tests has no areas'); };
-    export const openAreas = () => ({ serve, findAdmin: async () => undefined });`,
+    export const openAreas = () => ({ serve, loadAdmin: async () => undefined });`,
 };
 
 const replacements = { ...withoutOperators, ...lighter };

@@ -1,6 +1,6 @@
 /**
- * Removes the declarations that no entry of the package leads to, after `tsc` has written one for each module: an application can import the
- * entries only. Run by `npm run build`.
+ * Removes the declarations that no entry of the package leads to, after `tsc` has written one for each module: an
+ * application can import the entries only. Run by `npm run build`.
  */
 import { globSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -25,7 +25,10 @@ export interface AdminQuestion {
   readonly path: string;
   /** Further resources that the request names. */
   readonly named?: readonly AdminResource[] | undefined;
-  /** Of an operation that is open to every account (`AdminOperation.tenants`): whether the request is about something of the caller's own. */
+  /**
+   * Of an operation that is open to every account (`AdminOperation.tenants`): whether the request is about something of
+   * the caller's own.
+   */
   readonly isOwn?: boolean | undefined;
 }
 
@@ -135,11 +138,15 @@ export async function isGrantable(
   return operator || (iam !== undefined && (await credentials.account({ owner }))?.isOperators === true);
 }
 
-// What callers of every account may do about themselves in the operator API: what IAM allows them, without a permission for the operator API.
+// What callers of every account may do about themselves in the operator API: what IAM allows them, without a permission
+// for the operator API.
 
 type OwnPrincipal = ReturnType<typeof callerOf>;
 
-/** @param things what the caller asks about @throws AccessDenied for temporary credentials: they end by themselves, and must not leave anything that does not */
+/**
+ * @param things what the caller asks about @throws AccessDenied for temporary credentials: they end by themselves, and
+ * must not leave anything that does not
+ */
 export function ownPrincipal({ identity }: Pick<Caller, 'identity'>, things: string): OwnPrincipal {
   if (identity === undefined) throw fail('AccessDenied');
   const principal = callerOf(identity);

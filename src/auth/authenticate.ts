@@ -2,11 +2,11 @@
  * The first step of every request: finds out how it is signed, verifies the signature, and records the caller. Nothing here rewrites
  * the host or the path, because signatures cover both as they were sent.
  */
+import { type BodyBudget, bodyBudget, takeFromAll } from '../base/body-budget.ts';
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import { toHex } from '../base/text/hex.ts';
-import type { BodyMemory } from '../ports/object-bytes.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import { parseTimestamp } from '../protocol/formats/iso-time.ts';
 import { formBytesMax, type Incoming, type Query, type Wire, withBody } from '../protocol/wire.ts';
@@ -21,12 +21,15 @@ import {
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
+import { toNetwork } from './policy/operators.ts';
 import { presignedClaim } from './presigned.ts';
 import { findKnownKey, identityOf } from './session/credentials.ts';
-import { isSigV2, verifySigV2 } from './sigv2.ts';
+import { verifySigV2 } from './sigv2.ts';
 import { listSecrets, proveCaller, sessionToken, verifySignature } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
+
+const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
 
 export async function authenticate(
   ctx: AuthenticationContext,
@@ -58,7 +61,7 @@ export async function authenticate(
   checkRegion(ctx.settings, open, malformedCode(authorization));
   const { claim, incoming: rest } = hasBodyHash(open)
     ? { claim: open, incoming }
-    : await withBodyHash(ctx, incoming, open);
+    : await withBodyHash(ctx, incoming, { claim: open, account: signer.credential.owner });
   const secrets = await listSecrets(signer, options);
   const { key, secret } = verifySignature(ctx, { wire, path: parsed.path, claim, secrets });
   const { identity, renew } = proveCaller(ctx, signer, { secret, use: claim });
@@ -136,33 +139,66 @@ interface Claimed {
 
 /** Reads the body to complete a claim whose request did not declare the hash. */
 async function withBodyHash(
-  { hasher, bodyMemory }: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
+  { hasher, caches }: Pick<AuthenticationContext, 'hasher' | 'caches'>,
   incoming: Incoming,
-  claim: OpenClaim,
+  { claim, account }: { readonly claim: OpenClaim; readonly account: string },
 ): Promise<Claimed> {
-  const { body } = incoming;
-  const whole = body === undefined ? new Uint8Array(0) : await readWhole(bodyMemory, body);
+  const { body, wire } = incoming;
+  const take = caches.of(UnverifiedBodies).taking(account, toNetwork(wire.remote));
+  const whole = body === undefined ? new Uint8Array(0) : await readWhole(body, take);
   const payloadHash = toHex(hasher.once('sha256', whole));
   const read = body === undefined ? undefined : once(whole);
   return { claim: { ...claim, payloadHash }, incoming: withBody(incoming, read) };
 }
 
-/** Holds the memory of bodies whose signature is not verified yet: those who send them may have no account. */
-const unverified = '?';
+/**
+ * The memory of bodies whose signature is not verified yet, apart from that of all others, because the sender need only know an access
+ * key. It is shared by the account of the key, and what an account may have by network of the sender. So one network that names the key
+ * of another leaves some to its owner elsewhere, and many of them leave some to other accounts.
+ */
+class UnverifiedBodies {
+  readonly #all = bodyBudget(unverifiedBytesMax);
+  readonly #byAccount = new Map<string, BodyBudget>();
+
+  /** @returns a function that reserves bytes, and returns one that releases them; undefined where they do not fit */
+  taking(account: string, network: string): (bytes: number) => (() => void) | undefined {
+    return (bytes) => {
+      const ofAccount = this.#byAccount.get(account) ?? bodyBudget(unverifiedBytesMax * accountPart);
+      const release = takeFromAll(bytes, [
+        [this.#all, account],
+        [ofAccount, network],
+      ]);
+      if (release === undefined) return undefined;
+      this.#byAccount.set(account, ofAccount);
+      return () => {
+        release();
+        if (ofAccount.usedBytes === 0) this.#byAccount.delete(account);
+      };
+    };
+  }
+}
+
+const unverifiedBytesMax = 64 * formBytesMax;
+/** The most that `bodyBudget` gives to one holder. */
+const accountPart = 3 / 4;
 
 /** Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. */
-async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  let taken = 0;
+async function readWhole(
+  body: AsyncIterable<Uint8Array>,
+  take: ReturnType<UnverifiedBodies['taking']>,
+): Promise<Uint8Array> {
+  const releases: (() => void)[] = [];
   const charged = tap(body, {
     see({ length }) {
-      if (!memory.take(length, unverified)) throw fail('SlowDown', 'Too many large requests are being read.');
-      taken += length;
+      const release = take(length);
+      if (release === undefined) throw fail('SlowDown', 'Too many large requests are being read.');
+      releases.push(release);
     },
   });
   try {
     return await gather(charged, { max: formBytesMax, tooLong });
   } finally {
-    memory.give(taken, unverified);
+    for (const release of releases) release();
   }
 }
 

@@ -46,7 +46,7 @@ export async function* decodeChunks(
   let remaining = length;
   try {
     for (;;) {
-      // The first line of most bodies arrives whole.
+      // Most lines arrive whole: `lineNow` decodes such a line at once, without a promise and without joining its characters.
       if (!cursor.hasBytes) await cursor.fill();
       const line = cursor.lineNow(headerLengthMax) ?? (await cursor.line(headerLengthMax));
       const size = parseSize(line, chain !== undefined);

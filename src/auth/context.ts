@@ -4,7 +4,6 @@ import type { SigningClock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/cryptography.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import type { BodyMemory } from '../ports/object-bytes.ts';
 import type { Query } from '../protocol/wire.ts';
 import type { Identity } from './identity.ts';
 
@@ -15,8 +14,6 @@ export interface AuthenticationContext {
   readonly metadata?: MetadataStore | undefined;
   readonly clock: SigningClock;
   readonly hasher: Hasher;
-  /** For bodies that are read whole before their sender is authenticated. */
-  readonly bodyMemory: BodyMemory;
   readonly settings: {
     readonly region: string;
     /** Refuses signatures for any other region. */

@@ -7,6 +7,7 @@ import { fail, Refusal, type RefusalDetails } from '../base/errors.ts';
 import { fromBase64 } from '../base/text/base64.ts';
 import { areEqual, equalsHex } from '../base/text/hex.ts';
 import { type Json, type JsonObject, readStrictJson } from '../base/text/strict-json.ts';
+import { decodeDocument } from '../base/text/utf8.ts';
 import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
 import { parseTimestamp } from '../protocol/formats/iso-time.ts';
 import { deriveSigningKey } from '../signing/signing-key.ts';
@@ -44,7 +45,6 @@ interface PostPolicy {
 
 /** In UTC; Python's `isoformat` writes it as an offset. */
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)$/;
-const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** @param encoded base64 of its JSON @throws InvalidPolicyDocument */
 export function parsePostPolicy(encoded: string): PostPolicy {
@@ -75,7 +75,7 @@ function decode(encoded: string): JsonObject {
 
 function decodeText(encoded: string): string {
   try {
-    return utf8.decode(fromBase64(encoded));
+    return decodeDocument(fromBase64(encoded));
   } catch {
     throw invalid('Invalid JSON: the document must be UTF-8 in base64.');
   }

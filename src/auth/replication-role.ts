@@ -1,4 +1,7 @@
-/** Whether the role of a replication rule exists, trusts the service, and allows what a delivery does (public API "Setting up permissions"). */
+/**
+ * Whether the role of a replication rule exists, trusts the service, and allows what a delivery does (public API
+ * "Setting up permissions").
+ */
 import { BoundedCache } from '../base/bounded-cache.ts';
 import { fail } from '../base/errors.ts';
 import type { KeyUser } from '../domain/content/provider-key.ts';
@@ -7,13 +10,12 @@ import { findNamed } from '../domain/iam/entities.ts';
 import { readTrust } from '../domain/iam/roles.ts';
 import type { AskRole, RoleAnswer, RoleAsk } from '../domain/replication/authorize-delivery.ts';
 import { iamRevision, type RoleRecord } from '../metadata/iam.ts';
-import type { BucketRow } from '../metadata/tables.ts';
 import { parseArn, roleArn } from '../protocol/arns.ts';
-import { type AuthorizationContext, bucketSide, evaluatePolicies, resourceArn } from './authorize.ts';
+import { type AuthorizationContext, evaluatePolicies } from './authorize.ts';
 import type { Identity } from './identity.ts';
-import { decide, decideTrust } from './policy/decision.ts';
+import { decideTrust } from './policy/decision.ts';
 import { parsePolicy } from './policy/document.ts';
-import type { Principal } from './policy/request.ts';
+import { actingFor, serviceFacts, servicePrincipal } from './service-write.ts';
 import { roleCaller } from './session/account-keys.ts';
 
 /** The service that a role must trust. */
@@ -91,34 +93,20 @@ function toRole(
   return { identity, trust };
 }
 
-const service: Principal = { kind: 'service', account: '', arn: '', userid: '', service: replicationService };
-
-/** What is known without a request. */
-const circumstances = ({ clock, config }: AuthorizationContext): readonly (readonly [string, string])[] => [
-  ['aws:SecureTransport', 'true'],
-  ['aws:CurrentTime', new Date(clock.now()).toISOString()],
-  ['aws:EpochTime', String(Math.floor(clock.now() / 1000))],
-  ['aws:RequestedRegion', config.SVC_REGION],
-];
-
 function isTrusting(
   ctx: AuthorizationContext,
   { trust: text }: FoundRole,
   { account, bucket, arn }: { readonly account: string; readonly bucket: string; readonly arn: string },
 ): boolean {
-  const facts = new Map([
-    ...circumstances(ctx),
-    ['aws:SourceArn', `arn:aws:s3:::${bucket}`],
-    ['aws:SourceAccount', account],
-  ] as const);
   const trust = {
     name: 'trust policy',
     document: parsePolicy(text, { kind: 'trust', isStored: true }),
   };
-  const context = { lookup: (name: string) => facts.get(name) };
-  const request = { principal: service, action: 'sts:AssumeRole', resource: arn, context };
+  const context = serviceFacts(ctx, {}, actingFor({ bucket, account }));
+  const principal = servicePrincipal(replicationService);
+  const request = { principal, action: 'sts:AssumeRole', resource: arn, context };
   // A service has no identity policies, which could allow it less.
-  return decideTrust({ request, identity: [], trust, account: service.account }).allowed;
+  return decideTrust({ request, identity: [], trust, account: principal.account }).allowed;
 }
 
 async function isAllowed(
@@ -127,22 +115,13 @@ async function isAllowed(
   { action, resource, of }: RoleAsk,
 ): Promise<boolean> {
   const { bucket, key = '', target } = of ?? {};
-  const facts = new Map([
-    ...circumstances(ctx),
-    ...(bucket === undefined
-      ? []
-      : ([
-          ['aws:ResourceAccount', bucket.owner],
-          ['s3:ResourceAccount', bucket.owner],
-        ] as const)),
-    ...(target === undefined ? [] : ([['s3:VersionId', target.isNull ? 'null' : target.version]] as const)),
-    ...(target?.headers.tags ?? []).map(([name, value]) => [`s3:ExistingObjectTag/${name}`, value] as const),
-  ]);
+  const named =
+    target === undefined ? [] : ([['s3:VersionId', target.isNull ? 'null' : target.version]] as const);
   const verdict = await evaluatePolicies(
     ctx,
     identity,
     { action, resource, bucket, bucketName: bucket?.name ?? '', key, target },
-    { facts: { lookup: (name) => facts.get(name) } },
+    { facts: serviceFacts(ctx, { bucket, target }, named) },
   );
   return verdict.allowed;
 }
@@ -161,52 +140,3 @@ const keyUser = (ctx: AuthorizationContext, role: FoundRole): KeyUser => ({
     throw fail('AccessDenied', `The role of the rule may not do ${action} on ${resource}.`);
   },
 });
-
-// Whether a service of the gateway may write into a bucket: log delivery and inventories are judged by the policy and the ACL of their
-// target, as the public service judges its own (public API "Enabling server access logging", "Configuring inventory").
-
-interface ServiceWriteQuestion {
-  /** Such as `logging.s3.amazonaws.com`. */
-  readonly service: string;
-  readonly bucket: BucketRow;
-  readonly key: string;
-  /** The bucket that the service acts for. */
-  readonly source: { readonly bucket: string; readonly account: string };
-}
-
-const principalFor = (service: string): Principal => ({
-  kind: 'service',
-  account: '',
-  arn: '',
-  userid: '',
-  service,
-});
-
-export async function mayServiceWrite(
-  ctx: AuthorizationContext,
-  { service, bucket, key, source }: ServiceWriteQuestion,
-): Promise<boolean> {
-  const action = 's3:PutObject';
-  const now = ctx.clock.now();
-  const facts: ReadonlyMap<string, string> = new Map([
-    ['aws:SourceArn', `arn:aws:s3:::${source.bucket}`],
-    ['aws:SourceAccount', source.account],
-    ['aws:SecureTransport', 'true'],
-    ['aws:CurrentTime', new Date(now).toISOString()],
-    ['aws:EpochTime', String(Math.floor(now / 1000))],
-    ['aws:RequestedRegion', bucket.region],
-    ['aws:ResourceAccount', bucket.owner],
-    ['s3:ResourceAccount', bucket.owner],
-    // The bucket's owner has full control of everything that a service writes.
-    ['s3:x-amz-acl', 'bucket-owner-full-control'],
-    ['s3:ObjectCreationOperation', 'true'],
-  ]);
-  const request = {
-    principal: principalFor(service),
-    action,
-    resource: resourceArn({ action, bucketName: bucket.name, key }),
-    context: { lookup: (name: string) => facts.get(name) },
-  };
-  const side = await bucketSide(ctx, bucket, {});
-  return decide({ request, identity: [], bucket: side }).allowed;
-}

@@ -15,8 +15,6 @@ import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from 
 import { findKnownKey, type KnownKey } from './session/credentials.ts';
 import { encodePath, listSecrets, mismatch } from './verify-signature.ts';
 
-export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
-
 export async function verifySigV2(
   ctx: AuthenticationContext,
   wire: Wire,

@@ -28,7 +28,7 @@ export const listSecrets = (
   { findSecrets = ownSecret }: Pick<AuthenticationOptions, 'findSecrets'>,
 ): Promise<readonly SigningSecret[]> => findSecrets(credential);
 
-/** The caller that a verified signature proves. Every kind of signature ends here. */
+/** The caller that a verified signature proves. Every kind of version-4 signature ends here. */
 export function proveCaller(
   { credentials }: Pick<AuthenticationContext, 'credentials'>,
   { credential, renew }: KnownKey,
@@ -202,8 +202,8 @@ function formatBytes(name: string, text: string): Record<string, string> {
 // The secrets that sign a request about a bucket with a signing key, and what a signature with each proves.
 
 /**
- * The combined secret proves the caller, because only it and the gateway can compute it. The secret of the bucket does not prove the caller, so it is
- * accepted for access keys of the account that owns the bucket only.
+ * The combined secret proves the caller, because only it and the gateway can compute it. The secret of the bucket does
+ * not prove the caller, so it is accepted for access keys of the account that owns the bucket only.
  */
 export function secretsOfBucket(
   hasher: Hasher,
@@ -293,7 +293,7 @@ function foldBlanks(value: string): string {
 
 const foldBlanksSlowly = (value: string): string => value.trim().replace(/[ \t]+/g, ' ');
 
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** HTTP delivers header values as octets, one character each; clients sign the UTF-8 text that those octets are. */
 function fromOctets(value: string): string {

@@ -99,8 +99,8 @@ export class DiskSpace {
   }
 
   /**
-   * After a failed write: gives up the ballast where the disk is full, so that a retried deletion finds space.
-   * @param frees whether the write was a deletion; other writes do not use the ballast
+   * After a failed write, where the disk is full: if the write was a deletion, gives up the ballast, so that its retry finds space.
+   * @param frees whether the write was a deletion, or may give up the ballast for later ones, as those of chunks do
    * @returns the error to report: `StorageFull` where that was the cause
    */
   yieldToClients(

@@ -1,6 +1,7 @@
 /**
  * Connections to servers that a setting or a configuration names. The address is checked after it was resolved, at each connect, so a
- * name that resolves to another address later (DNS rebinding) reaches no refused one. Redirects are not followed. `Poster`, below, is the exception: an operator's setting names its server.
+ * name that resolves to another address later (DNS rebinding) reaches no refused one. Redirects are not followed.
+ * `openPoster` does not check the address, because an operator's setting names its server.
  */
 import { lookup } from 'node:dns';
 import { lookup as resolveName } from 'node:dns/promises';

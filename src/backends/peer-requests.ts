@@ -26,8 +26,11 @@ export interface PeerRequestOptions {
   readonly timeoutMs: number;
 }
 
-/** Connections of a pool; the replicator has fewer requests in flight. */
-const connectionsMax = 64;
+/**
+ * Connections of a pool. The replicator shares 85 turns of a peer out among accounts, and sends up to 5 large contents
+ * beside these; the other connections are for checks of rules and peers.
+ */
+const connectionsMax = 128;
 /** Pools that are kept: peers are few, and a changed certificate makes another pool. */
 const poolsMax = 128;
 

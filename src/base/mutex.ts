@@ -1,4 +1,5 @@
 /** Mutexes and a semaphore of this process. Waiters are served in the order of their calls. */
+import { shareOfFreeMax } from './body-budget.ts';
 import { fail } from './errors.ts';
 
 /** The largest number of waiters for one key, which bounds memory. Clients do not keep that many requests open. */
@@ -83,5 +84,105 @@ export class Semaphore {
       if (next === undefined) this.#free += 1;
       else next();
     }
+  }
+}
+
+/**
+ * A counting semaphore that several owners share. Waiting owners get turns in rotation, however many each of them waits
+ * for. An owner gets a turn while it holds less than `shareOfFree` times as many as are free. With the default of three,
+ * one owner gets 64 of 85 turns, two get 37 and 36, and some stay free for an owner that holds none.
+ */
+export class SharedSemaphore {
+  readonly #max: number;
+  readonly #shareOfFree: number;
+  #total = 0;
+  readonly #running = new Map<string, number>();
+  /** By owner, the next one first. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+
+  /**
+   * @param shareOfFree how many times as many turns an owner may hold as are free; infinite for turns that are short,
+   * and all of which one owner may hold
+   */
+  constructor(max: number, shareOfFree = shareOfFreeMax) {
+    this.#max = max;
+    this.#shareOfFree = shareOfFree;
+  }
+
+  /** @throws the signal's reason, where it aborts before the turn begins */
+  async run<T>(owner: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const end = await this.begin(owner, signal);
+    try {
+      return await work();
+    } finally {
+      end();
+    }
+  }
+
+  /**
+   * @returns a function that ends the turn; further calls do nothing
+   * @throws the signal's reason, where it aborts before the turn begins
+   */
+  async begin(owner: string, signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted();
+    const waiting = this.#waiting.get(owner) ?? [];
+    if (waiting.length === 0 && this.#mayBegin(owner)) this.#begin(owner);
+    else await this.#wait(owner, signal);
+    let isOver = false;
+    return () => {
+      if (!isOver) this.#end(owner);
+      isOver = true;
+    };
+  }
+
+  #wait(owner: string, signal: AbortSignal | undefined): Promise<void> {
+    const waiting = this.#waiting.get(owner) ?? [];
+    this.#waiting.set(owner, waiting);
+    return new Promise((resolve, reject) => {
+      const begin = (): void => {
+        signal?.removeEventListener('abort', leave);
+        resolve();
+      };
+      const leave = (): void => {
+        // The list of the owner may be another one by now.
+        const present = this.#waiting.get(owner) ?? [];
+        const place = present.indexOf(begin);
+        if (place >= 0) present.splice(place, 1);
+        if (present.length === 0) this.#waiting.delete(owner);
+        reject(signal?.reason as Error);
+      };
+      signal?.addEventListener('abort', leave, { once: true });
+      waiting.push(begin);
+    });
+  }
+
+  #mayBegin(owner: string): boolean {
+    const free = this.#max - this.#total;
+    return free > 0 && (this.#running.get(owner) ?? 0) < this.#shareOfFree * free;
+  }
+
+  #begin(owner: string): void {
+    this.#total += 1;
+    this.#running.set(owner, (this.#running.get(owner) ?? 0) + 1);
+  }
+
+  #end(owner: string): void {
+    this.#total -= 1;
+    const left = (this.#running.get(owner) ?? 0) - 1;
+    if (left > 0) this.#running.set(owner, left);
+    else this.#running.delete(owner);
+    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) next();
+  }
+
+  #takeNext(): (() => void) | undefined {
+    for (const [owner, waiting] of this.#waiting) {
+      if (!this.#mayBegin(owner)) continue;
+      const next = waiting.shift();
+      this.#waiting.delete(owner);
+      if (waiting.length > 0) this.#waiting.set(owner, waiting);
+      this.#begin(owner);
+      return next;
+    }
+    return undefined;
   }
 }

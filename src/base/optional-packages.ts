@@ -1,6 +1,6 @@
 /**
- * Client libraries of engines and of targets of events: optional peer dependencies of the package, loaded where the settings need them. The image,
- * the Debian package and a checkout have all of them.
+ * Client libraries of engines and of targets of events: optional peer dependencies of the package, loaded where the
+ * settings need them. The image, the Debian package and a checkout have all of them.
  */
 
 /** The versions of `peerDependencies` in package.json. */

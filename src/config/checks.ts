@@ -2,6 +2,8 @@
 
 import type { Config, SettingName } from '../config.ts';
 import { poolFields } from './clusters.ts';
+import { dataBackends } from './data.ts';
+import { keyProviderNames, keyProviders } from './keys.ts';
 import { metadataBackends } from './metadata.ts';
 import { showListen } from './network.ts';
 import { resolveUpstreams } from './upstreams.ts';
@@ -14,90 +16,30 @@ interface Check {
 
 // Checks of the settings of key providers: each provider has what it needs, and nothing is given that it does not use.
 
-const hsmHasKeys: Check = {
+const keyProviderChecks = keyProviderNames.map((provider): Check => {
+  const { needs, login } = keyProviders[provider];
+  const ofLogin = login === undefined ? [] : [login.by, ...Object.values(login.needs).flat()];
+  return {
+    reads: ['SVC_KEY_PROVIDER', ...needs, ...ofLogin],
+    find: (config) => {
+      if (config.SVC_KEY_PROVIDER !== provider) return undefined;
+      const way = login && String(config[login.by]);
+      const needed = way === undefined ? needs : [...needs, ...(login?.needs[way] ?? [])];
+      // A list that is not set is empty.
+      const missing = needed.filter((name) => String(config[name] ?? '') === '').join(' and ');
+      const chosen = `SVC_KEY_PROVIDER=${provider}${way === undefined ? '' : ` with ${login?.by}=${way}`}`;
+      return missing === '' ? undefined : `${chosen} needs ${missing}`;
+    },
+  };
+});
+
+const hsmKeysAreUsed: Check = {
   reads: ['SVC_KEY_PROVIDER', 'SVC_HSM_KEYS_FILE'],
-  find: ({ SVC_KEY_PROVIDER: provider, SVC_HSM_KEYS_FILE: file }) => {
-    if (provider === 'local-hsm' && file === undefined)
-      return 'SVC_KEY_PROVIDER=local-hsm needs SVC_HSM_KEYS_FILE';
-    return provider !== 'local-hsm' && file !== undefined
+  find: ({ SVC_KEY_PROVIDER: provider, SVC_HSM_KEYS_FILE: file }) =>
+    provider !== 'local-hsm' && file !== undefined
       ? 'SVC_HSM_KEYS_FILE is used by SVC_KEY_PROVIDER=local-hsm alone'
-      : undefined;
-  },
+      : undefined,
 };
-
-const transitNeeds = {
-  token: ['SVC_TRANSIT_TOKEN_FILE'],
-  approle: ['SVC_TRANSIT_ROLE_ID', 'SVC_TRANSIT_SECRET_ID_FILE'],
-  kubernetes: ['SVC_TRANSIT_ROLE'],
-} as const;
-
-const transitIsWhole: Check = {
-  reads: [
-    'SVC_KEY_PROVIDER',
-    'SVC_TRANSIT_ADDR',
-    'SVC_TRANSIT_AUTH',
-    'SVC_TRANSIT_TOKEN_FILE',
-    'SVC_TRANSIT_ROLE_ID',
-    'SVC_TRANSIT_SECRET_ID_FILE',
-    'SVC_TRANSIT_ROLE',
-  ],
-  find: (config) => {
-    if (config.SVC_KEY_PROVIDER !== 'transit') return undefined;
-    const auth = config.SVC_TRANSIT_AUTH;
-    const missing = (['SVC_TRANSIT_ADDR', ...transitNeeds[auth]] as const).filter(
-      (name) => config[name] === undefined,
-    );
-    return missing.length === 0
-      ? undefined
-      : `SVC_KEY_PROVIDER=transit with SVC_TRANSIT_AUTH=${auth} needs ${missing.join(' and ')}`;
-  },
-};
-
-const kmsNeeds = {
-  static: ['SVC_KMS_ACCESS_KEY', 'SVC_KMS_SECRET_KEY_FILE'],
-  profile: ['SVC_KMS_PROFILE_FILE'],
-  imds: [],
-  'web-identity': ['SVC_KMS_ROLE_ARN', 'SVC_KMS_WEB_IDENTITY_TOKEN_FILE', 'SVC_KMS_STS_ENDPOINT'],
-} as const;
-
-const kmsIsWhole: Check = {
-  reads: [
-    'SVC_KEY_PROVIDER',
-    'SVC_KMS_ENDPOINT',
-    'SVC_KMS_CREDENTIALS',
-    'SVC_KMS_ACCESS_KEY',
-    'SVC_KMS_SECRET_KEY_FILE',
-    'SVC_KMS_PROFILE_FILE',
-    'SVC_KMS_ROLE_ARN',
-    'SVC_KMS_WEB_IDENTITY_TOKEN_FILE',
-    'SVC_KMS_STS_ENDPOINT',
-  ],
-  find: (config) => {
-    if (config.SVC_KEY_PROVIDER !== 'cloud-kms') return undefined;
-    const from = config.SVC_KMS_CREDENTIALS;
-    const missing = (['SVC_KMS_ENDPOINT', ...kmsNeeds[from]] as const).filter(
-      (name) => config[name] === undefined,
-    );
-    return missing.length === 0
-      ? undefined
-      : `SVC_KEY_PROVIDER=cloud-kms with SVC_KMS_CREDENTIALS=${from} needs ${missing.join(' and ')}`;
-  },
-};
-
-const pkcs11IsWhole: Check = {
-  reads: ['SVC_KEY_PROVIDER', 'SVC_PKCS11_MODULE', 'SVC_PKCS11_TOKENS', 'SVC_PKCS11_PIN_FILE'],
-  find: (config) => {
-    if (config.SVC_KEY_PROVIDER !== 'pkcs11') return undefined;
-    const missing = [
-      ...(config.SVC_PKCS11_MODULE === undefined ? ['SVC_PKCS11_MODULE'] : []),
-      ...(config.SVC_PKCS11_TOKENS.length === 0 ? ['SVC_PKCS11_TOKENS'] : []),
-      ...(config.SVC_PKCS11_PIN_FILE === undefined ? ['SVC_PKCS11_PIN_FILE'] : []),
-    ];
-    return missing.length === 0 ? undefined : `SVC_KEY_PROVIDER=pkcs11 needs ${missing.join(' and ')}`;
-  },
-};
-
-const keyChecks: readonly Check[] = [hsmHasKeys, transitIsWhole, kmsIsWhole, pkcs11IsWhole];
 
 // Checks between the settings of a metadata backend.
 
@@ -183,13 +125,14 @@ const needsDataDir: Check = {
   reads: ['SVC_DATA_DIR', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND', 'SVC_POOL_CLUSTERS'],
   find: (config) => {
     if (config.SVC_DATA_DIR !== undefined) return undefined;
-    const file =
-      config.SVC_DATA_BACKEND === 'file' && config.SVC_POOL_CLUSTERS.some(({ dir }) => dir === undefined);
+    const needsDirectories =
+      dataBackends[config.SVC_DATA_BACKEND].isOnDisks === true &&
+      config.SVC_POOL_CLUSTERS.some(({ dir }) => dir === undefined);
     const wanting = [
       ...(metadataBackends[config.SVC_META_BACKEND].needsDataDir
         ? [`SVC_META_BACKEND=${config.SVC_META_BACKEND}`]
         : []),
-      ...(file ? ['SVC_DATA_BACKEND=file'] : []),
+      ...(needsDirectories ? [`SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND}`] : []),
     ];
     return wanting.length > 0
       ? `${wanting.join(' and ')} ${wanting.length > 1 ? 'need' : 'needs'} SVC_DATA_DIR`
@@ -231,7 +174,8 @@ const twoListeners: Check = {
 
 /** Memory belongs to one process; several would each answer from their own. */
 export const backendsCanShare = (config: Pick<Config, 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>): boolean =>
-  metadataBackends[config.SVC_META_BACKEND].scope !== 'process' && config.SVC_DATA_BACKEND !== 'memory';
+  metadataBackends[config.SVC_META_BACKEND].scope !== 'process' &&
+  dataBackends[config.SVC_DATA_BACKEND].bytes !== 'end with the process';
 
 const sharedByProcesses: Check = {
   reads: ['SVC_PROCESSES', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND'],
@@ -255,11 +199,11 @@ const upstreamsAreWhole: Check = {
     const { SVC_DATA_BACKEND: backend, SVC_UPSTREAM_SECRET_KEY: secret } = config;
     if (secret !== undefined && config.SVC_UPSTREAM_SECRET_KEY_FILE !== undefined)
       return 'SVC_UPSTREAM_SECRET_KEY and SVC_UPSTREAM_SECRET_KEY_FILE exclude each other';
-    if (backend !== 'upstream-store')
+    if (dataBackends[backend].list !== 'SVC_UPSTREAMS')
       return config.SVC_UPSTREAMS.length === 0
         ? undefined
         : `SVC_UPSTREAMS is given, but SVC_DATA_BACKEND=${backend} does not use it`;
-    if (config.SVC_UPSTREAMS.length === 0) return 'SVC_DATA_BACKEND=upstream-store needs SVC_UPSTREAMS';
+    if (config.SVC_UPSTREAMS.length === 0) return `SVC_DATA_BACKEND=${backend} needs SVC_UPSTREAMS`;
     const lacking = resolveUpstreams(config).filter(({ missing }) => missing.length > 0);
     if (lacking.length === 0) return undefined;
     const each = lacking.map(({ upstream, missing }) => `"${upstream.id}" lacks ${missing.join(', ')}`);
@@ -267,19 +211,12 @@ const upstreamsAreWhole: Check = {
   },
 };
 
-const directoriesAreUsed: Check = {
-  reads: ['SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND'],
-  find: (config) =>
-    config.SVC_DATA_BACKEND !== 'file' && config.SVC_POOL_CLUSTERS.some(({ dir }) => dir !== undefined)
-      ? `SVC_POOL_CLUSTERS gives a dir, which SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} does not use`
-      : undefined,
-};
-
-const addressesAreUsed: Check = {
+const clusterFieldsAreUsed: Check = {
   reads: ['SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND'],
   find: ({ SVC_POOL_CLUSTERS: clusters, SVC_DATA_BACKEND: backend }) => {
-    const unused =
-      backend === 'cluster-pool' ? [] : poolFields.filter((name) => clusters.some((each) => each[name]));
+    const unused = (['dir', ...poolFields] as const)
+      .filter((name) => !dataBackends[backend].fields.includes(name))
+      .filter((name) => clusters.some((each) => each[name]));
     return unused.length === 0
       ? undefined
       : `SVC_POOL_CLUSTERS gives a ${unused.join(', ')}, which SVC_DATA_BACKEND=${backend} does not use`;
@@ -290,7 +227,7 @@ const pinsAreListed: Check = {
   reads: ['SVC_STORAGE_CLASSES', 'SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND', 'SVC_UPSTREAMS'],
   find: (config) => {
     const { SVC_STORAGE_CLASSES: classes, SVC_DATA_BACKEND: backend } = config;
-    const list = backend === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
+    const { list } = dataBackends[backend];
     const clusters: readonly { readonly id: string }[] = config[list];
     const unlisted = classes
       .flatMap(({ cluster }) => cluster ?? [])
@@ -301,13 +238,10 @@ const pinsAreListed: Check = {
   },
 };
 
-/** The data backends that keep their chunks in pools. */
-const pooled: readonly string[] = ['cluster-pool'];
-
 const poolsAreUsed: Check = {
   reads: ['SVC_STORAGE_CLASSES', 'SVC_DATA_BACKEND'],
   find: ({ SVC_STORAGE_CLASSES: classes, SVC_DATA_BACKEND: backend }) =>
-    !pooled.includes(backend) && classes.some(({ pool }) => pool !== undefined)
+    dataBackends[backend].hasPools !== true && classes.some(({ pool }) => pool !== undefined)
       ? `SVC_STORAGE_CLASSES names pools, which SVC_DATA_BACKEND=${backend} does not have`
       : undefined,
 };
@@ -315,12 +249,12 @@ const poolsAreUsed: Check = {
 const halvesLastAlike: Check = {
   reads: ['SVC_META_BACKEND', 'SVC_DATA_BACKEND'],
   find: (config) => {
-    const metadataLasts = config.SVC_META_BACKEND !== 'memory';
-    const bytesLast = config.SVC_DATA_BACKEND !== 'memory';
-    if (metadataLasts === bytesLast || config.SVC_DATA_BACKEND === 'noop') return undefined;
+    const metadataLasts = metadataBackends[config.SVC_META_BACKEND].scope !== 'process';
+    const { bytes } = dataBackends[config.SVC_DATA_BACKEND];
+    if (metadataLasts === (bytes === 'last') || bytes === 'are discarded') return undefined;
     return metadataLasts
       ? `SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} loses at exit the bytes that SVC_META_BACKEND=${config.SVC_META_BACKEND} remembers`
-      : `SVC_META_BACKEND=memory forgets at exit the objects whose bytes SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} keeps`;
+      : `SVC_META_BACKEND=${config.SVC_META_BACKEND} forgets at exit the objects whose bytes SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} keeps`;
   },
 };
 
@@ -332,9 +266,9 @@ export const checks: { readonly faults: readonly Check[]; readonly warnings: rea
     oneCredentialSource,
     twoListeners,
     sharedByProcesses,
-    directoriesAreUsed,
-    addressesAreUsed,
-    ...keyChecks,
+    clusterFieldsAreUsed,
+    ...keyProviderChecks,
+    hsmKeysAreUsed,
     upstreamsAreWhole,
     pinsAreListed,
     poolsAreUsed,

@@ -1,33 +1,11 @@
 /** `SVC_POOL_CLUSTERS`: the clusters that chunks are kept on. */
 
+import { findStorageClassName, storageClassAliases, storageClassNames } from '../ports/storage-classes.ts';
 import { type EntriesRule, matching, path, readEntries } from './entries.ts';
 import { fault, type Read, type Setting, value } from './setting.ts';
 
 // `SVC_STORAGE_CLASSES`: where the bytes of a class go. An item is
 // `<class>[=<pool>[/<namespace>]][@<cluster>]`; the cluster pins the class, the pool is the `cluster-pool` backend's.
-
-/** The public API's classes; every one of them is kept and shown. */
-const wireClasses: ReadonlySet<string> = new Set([
-  'STANDARD',
-  'REDUCED_REDUNDANCY',
-  'STANDARD_IA',
-  'ONEZONE_IA',
-  'INTELLIGENT_TIERING',
-  'GLACIER',
-  'GLACIER_IR',
-  'DEEP_ARCHIVE',
-]);
-const specified: Readonly<Record<string, string>> = {
-  default: 'STANDARD',
-  'standard-ia': 'STANDARD_IA',
-  archive: 'GLACIER',
-};
-
-/** A class by either of its names, as the public API calls it; undefined when there is none. */
-export function toWireClass(name: string): string | undefined {
-  const wire = Object.hasOwn(specified, name) ? specified[name] : name;
-  return wire !== undefined && wireClasses.has(wire) ? wire : undefined;
-}
 
 /** The settings of one class. A class that is not listed is stored like objects without a class. */
 export interface StorageClassSetting {
@@ -46,9 +24,9 @@ function readItem(text: string): Read<StorageClassSetting> {
   const [, name = '', pool, namespace, cluster] = item.exec(text) ?? [];
   if (name === '')
     return fault('is not <class>=<pool>/<namespace>@<cluster>, of which only the class must be');
-  const storageClass = toWireClass(name);
+  const storageClass = findStorageClassName(name);
   if (storageClass === undefined) {
-    const known = [...Object.keys(specified), ...wireClasses].join(', ');
+    const known = [...Object.keys(storageClassAliases), ...storageClassNames].join(', ');
     return fault(`names no storage class, which are ${known}`);
   }
   return value({

@@ -76,5 +76,3 @@ function idFaults(id: unknown, earlier: readonly unknown[]): readonly string[] {
   const isRepeated = earlier.some((other) => (other as { id?: unknown } | null)?.id === id);
   return isRepeated ? [`repeats the id "${id}"`] : [];
 }
-
-/** Number of single-character edits between two words. */

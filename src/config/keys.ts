@@ -1,10 +1,14 @@
-/** The settings of key providers, and of the keys that they wrap. Faults of a file of keys name a line, never a byte of a key. */
+/**
+ * The key providers, their settings, and those of the keys that they wrap. To add one: a row and its settings here, its row in
+ * `runtime/compose/open-keys.ts` and its name in `protocol/admin/storage.ts`, where the compiler asks for them, and a file in
+ * `backends/keys`. Faults of a file of keys name a line, never a byte of a key.
+ */
 
 import { fromBase64 } from '../base/text/base64.ts';
 import { cipherKeyBytes } from '../ports/cryptography.ts';
 import { choice, duration, integer, list, text, toggle } from './kinds.ts';
 import { endpoint, filePath } from './network.ts';
-import { fault, optional, type Read, value } from './setting.ts';
+import { fault, optional, type Read, type ValueOf, value } from './setting.ts';
 import { keyPattern, regionPattern } from './upstreams.ts';
 
 // The settings of `SVC_KEY_PROVIDER=cloud-kms`.
@@ -58,7 +62,7 @@ const cloudKmsSettings = {
   ),
   SVC_KMS_CA_FILE: optional(
     filePath(
-      'PEM certificates that are trusted for SVC_KMS_ENDPOINT and SVC_KMS_STS_ENDPOINT, in place of the built-in ones.',
+      'PEM certificates that are trusted for SVC_KMS_ENDPOINT and SVC_KMS_STS_ENDPOINT, not the built-in ones.',
     ),
   ),
 } as const;
@@ -79,7 +83,7 @@ const pkcs11Settings = {
   SVC_PKCS11_SESSIONS: integer({
     fallback: '2',
     range: ['1', '64'],
-    doc: 'How many sessions a process opens with each token. As many calls run at a time, each on one of the four threads that Node has for files too (UV_THREADPOOL_SIZE).',
+    doc: 'How many sessions a process opens with each token: as many calls run at a time, each on a thread that Node has for files too (UV_THREADPOOL_SIZE).',
   }),
 } as const;
 
@@ -138,26 +142,91 @@ const transitSettings = {
     fallback: '/var/run/secrets/kubernetes.io/serviceaccount/token',
   },
   SVC_TRANSIT_CA_FILE: optional(
-    filePath('PEM certificates that are trusted for SVC_TRANSIT_ADDR, in place of the built-in ones.'),
+    filePath('PEM certificates that are trusted for SVC_TRANSIT_ADDR, not the built-in ones.'),
   ),
 } as const;
+
+const localHsmSettings = {
+  SVC_HSM_KEYS_FILE: optional(
+    filePath(
+      'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or as its base64 alone, encrypts only if all credentials belong to one account.',
+    ),
+  ),
+} as const;
+
+// The key providers.
+
+const providerSettings = {
+  ...localHsmSettings,
+  ...transitSettings,
+  ...cloudKmsSettings,
+  ...pkcs11Settings,
+} as const;
+type ProviderSetting = keyof typeof providerSettings;
+
+interface KeyProviderRow {
+  /** The settings without which it cannot be opened. */
+  readonly needs: readonly ProviderSetting[];
+  /** The setting that says how it logs in, and what each way needs beside them. */
+  readonly login?: {
+    readonly by: ProviderSetting;
+    readonly needs: Readonly<Record<string, readonly ProviderSetting[]>>;
+  };
+  /** Its keys have versions, so what they wrapped can be wrapped again. */
+  readonly hasVersions?: true;
+}
+
+type TransitAuth = ValueOf<typeof transitSettings.SVC_TRANSIT_AUTH>;
+type KmsCredentials = ValueOf<typeof cloudKmsSettings.SVC_KMS_CREDENTIALS>;
+
+const rows = {
+  'local-hsm': { needs: ['SVC_HSM_KEYS_FILE'] },
+  transit: {
+    needs: ['SVC_TRANSIT_ADDR'],
+    login: {
+      by: 'SVC_TRANSIT_AUTH',
+      needs: {
+        token: ['SVC_TRANSIT_TOKEN_FILE'],
+        approle: ['SVC_TRANSIT_ROLE_ID', 'SVC_TRANSIT_SECRET_ID_FILE'],
+        kubernetes: ['SVC_TRANSIT_ROLE'],
+      } satisfies Readonly<Record<TransitAuth, readonly ProviderSetting[]>>,
+    },
+    hasVersions: true,
+  },
+  'cloud-kms': {
+    needs: ['SVC_KMS_ENDPOINT'],
+    login: {
+      by: 'SVC_KMS_CREDENTIALS',
+      needs: {
+        static: ['SVC_KMS_ACCESS_KEY', 'SVC_KMS_SECRET_KEY_FILE'],
+        profile: ['SVC_KMS_PROFILE_FILE'],
+        imds: [],
+        'web-identity': ['SVC_KMS_ROLE_ARN', 'SVC_KMS_WEB_IDENTITY_TOKEN_FILE', 'SVC_KMS_STS_ENDPOINT'],
+      } satisfies Readonly<Record<KmsCredentials, readonly ProviderSetting[]>>,
+    },
+    hasVersions: true,
+  },
+  pkcs11: {
+    needs: ['SVC_PKCS11_MODULE', 'SVC_PKCS11_TOKENS', 'SVC_PKCS11_PIN_FILE'],
+    hasVersions: true,
+  },
+} as const satisfies Readonly<Record<string, KeyProviderRow>>;
+
+export type KeyProviderName = keyof typeof rows;
+
+export const keyProviders: Readonly<Record<KeyProviderName, KeyProviderRow>> = rows;
+// The cast: the keys of a literal.
+export const keyProviderNames = Object.keys(rows) as readonly KeyProviderName[];
 
 export const keySettings = {
   SVC_KEY_PROVIDER: optional(
     choice({
-      of: ['local-hsm', 'transit', 'cloud-kms', 'pkcs11'],
+      of: keyProviderNames,
       fallback: 'local-hsm',
       doc: 'The key provider of SSE-KMS and of the signing keys of buckets: keys from a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). If unset, requests that need one are refused.',
     }),
   ),
-  SVC_HSM_KEYS_FILE: optional(
-    filePath(
-      'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or given as its base64 alone, encrypts only if all credentials belong to one account.',
-    ),
-  ),
-  ...transitSettings,
-  ...cloudKmsSettings,
-  ...pkcs11Settings,
+  ...providerSettings,
   SVC_KEY_ACCOUNTS: {
     kind: 'JSON object',
     doc: 'The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',
@@ -167,7 +236,7 @@ export const keySettings = {
   SVC_KEY_TIMEOUT: duration({
     fallback: '5s',
     range: ['100ms', '60s'],
-    doc: 'How long a call to a key provider outside of this process may take, retries included.',
+    doc: 'How long a call to a key provider outside of this process may take, with its retries and the probes of the provider that it waits for.',
   }),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({

@@ -1,7 +1,8 @@
 /**
- * The metadata backends. To add one: a row and its settings here, and its opening in
+ * The metadata backends. To add one: a row and its settings here, their checks in `checks.ts`, and its opening in
  * `runtime/compose/open-metadata.ts`, where the compiler asks for it.
  */
+import type { OptionalPackage } from '../base/optional-packages.ts';
 import { bytes, choice, duration, integer, text, toggle } from './kinds.ts';
 import { endpoints, filePath, hosts } from './network.ts';
 import { optional, secret } from './setting.ts';
@@ -12,13 +13,30 @@ interface MetadataBackend {
   /** The setting that names its servers. */
   readonly servers?: 'SVC_WIDECOL_HOSTS' | 'SVC_KV_PD_ENDPOINTS';
   readonly needsDataDir?: true;
+  readonly packages?: readonly OptionalPackage[];
+  /** What traces call it, where that is not its name here. */
+  readonly system?: string;
+  /** Where it stores, for the words of `SVC_META_BACKEND`. */
+  readonly place: string;
 }
 
 const rows = {
-  memory: { scope: 'process' },
-  embedded: { scope: 'machine', needsDataDir: true },
-  'wide-column': { scope: 'network', servers: 'SVC_WIDECOL_HOSTS' },
-  'ordered-kv': { scope: 'network', servers: 'SVC_KV_PD_ENDPOINTS' },
+  memory: { scope: 'process', place: 'in the memory of this process' },
+  embedded: { scope: 'machine', needsDataDir: true, system: 'lmdb', place: 'in the data directory' },
+  'wide-column': {
+    scope: 'network',
+    servers: 'SVC_WIDECOL_HOSTS',
+    packages: ['cassandra-driver'],
+    system: 'cassandra',
+    place: 'in Cassandra',
+  },
+  'ordered-kv': {
+    scope: 'network',
+    servers: 'SVC_KV_PD_ENDPOINTS',
+    packages: ['@grpc/grpc-js', 'protobufjs'],
+    system: 'tikv',
+    place: 'in TiKV',
+  },
 } as const satisfies Readonly<Record<string, MetadataBackend>>;
 
 export type MetadataBackendName = keyof typeof rows;
@@ -26,6 +44,9 @@ export type MetadataBackendName = keyof typeof rows;
 export const metadataBackends: Readonly<Record<MetadataBackendName, MetadataBackend>> = rows;
 // The cast: the keys of a literal.
 export const metadataBackendNames = Object.keys(rows) as readonly MetadataBackendName[];
+
+const alternatives = new Intl.ListFormat('en', { type: 'disjunction' });
+export const metadataPlaces = alternatives.format(Object.values(rows).map(({ place }) => place));
 
 // The settings of `SVC_META_BACKEND=ordered-kv`.
 
@@ -62,7 +83,7 @@ export const durableObjectSettings = {
   SVC_METADATA_SPLIT_SIZE: bytes({
     fallback: '7600MiB',
     range: ['64KiB', '8100MiB'],
-    doc: 'On Cloudflare Workers: the size from which an object of the metadata splits in two. It refuses writes at 9 GB, so it needs room to copy its rows.',
+    doc: 'On Cloudflare Workers: the size at which a Durable Object of the metadata begins to split in two. It grows on until the split has ended, and refuses writes at 9 GB.',
   }),
 };
 

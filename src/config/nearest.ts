@@ -1,5 +1,6 @@
 /** Suggests the known name for a mistyped one. */
 
+/** Number of single-character edits between two words. */
 function editDistance(left: string, right: string): number {
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let row = 1; row <= left.length; row += 1) {
@@ -13,8 +14,7 @@ function editDistance(left: string, right: string): number {
   return previous[right.length] ?? 0;
 }
 
-/** Undefined when no name is close: a third of the letters may differ, and a long name compares no further. */
-
+/** Undefined when no name is close: two letters or a quarter of them may differ. A name beyond 64 characters is compared with none. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   if (name.length > 64) return undefined;
   const scored = known.map((candidate) => ({ candidate, distance: editDistance(name, candidate) }));

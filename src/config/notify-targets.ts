@@ -39,7 +39,7 @@ function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<string, unk
     faults.push(`has a mode that is not one of ${modes.join(', ')}`);
   if (maxLength !== undefined && !(Number.isSafeInteger(maxLength) && Number(maxLength) > 0))
     faults.push('has a maxLength that is not a positive number');
-  for (const [name, [form, fault]] of Object.entries(forms)) {
+  for (const [name, { form, fault }] of Object.entries(forms)) {
     const text = entry[name];
     if (typeof text === 'string' && !form.test(text)) faults.push(fault);
   }

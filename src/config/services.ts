@@ -55,6 +55,11 @@ export const replicationSettings = {
     range: ['1s', '365d'],
     doc: 'How long the replication of a version is retried; then its status is FAILED. Should be shorter than SVC_QUEUE_RETENTION.',
   }),
+  SVC_REPLICATION_FAILED_RETENTION: duration({
+    fallback: '30d',
+    range: ['1h', '3650d'],
+    doc: 'How long versions whose replication was given up are listed, and can be tried again one by one. Their status stays FAILED, and a resync finds them later too.',
+  }),
   SVC_REPLICATION_LIFECYCLE: toggle(
     'off',
     'Delete markers that lifecycle rules create are replicated as those of clients are, and so are permanent deletions by lifecycle rules. Off, as in the public service: each site has rules of its own.',

@@ -64,7 +64,8 @@ async function findAndCache(ctx: Context, name: string, by: { readonly isHost: b
 }
 
 // The secrets that may have signed a request about a bucket: those of the bucket's own signing key where it has one, else the secret of the
-// access key (spec, "Authentication", 6). The bucket is read when the caller's access key is known, and the row is used by the later stages.
+// access key (spec, "Authentication", 6). The bucket is read when the caller's access key is known, and the row is used
+// by the later stages.
 
 export interface BucketKey {
   /** The bucket, if it was read from the store and not from a cache; the refusal, where there is none. */
@@ -114,7 +115,10 @@ class ReadKey implements BucketKey {
     return isRecent ? seen.bucket : undefined;
   }
 
-  /** Undefined where there is none; a later stage says so, to callers whose signature is right. */
+  /**
+   * Undefined where there is none; a later stage says so, to callers whose signature is right. Not an async function, which would allocate
+   * another promise in every request.
+   */
   #read(): Promise<Reached | undefined> {
     return findBucket(this.#ctx, this.#named).then(
       (reached) => {

@@ -94,11 +94,10 @@ export function authenticationContext({
   clock: ownClock,
   signingClock: clock = ownClock,
   hasher,
-  bodyMemory,
 }: Context): AuthenticationContext {
   const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = config;
   const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
-  return { caches, credentials, metadata, clock, hasher, bodyMemory, settings };
+  return { caches, credentials, metadata, clock, hasher, settings };
 }
 
 async function* empty(): AsyncGenerator<Uint8Array> {}

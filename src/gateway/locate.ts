@@ -4,10 +4,10 @@ import type { Config } from '../config.ts';
 import {
   type AddressRules,
   behindProxies,
-  bucketOfHost,
   controlAt,
   localPath,
   matchArea,
+  readHost,
   splitAddress,
 } from '../protocol/address.ts';
 import { describeOperation, select, selectAction } from '../protocol/operations/operations.ts';
@@ -41,19 +41,19 @@ export function locate(
   const wire = behindProxies(incoming.wire, config.SVC_TRUSTED_PROXIES);
   const query = new Query(rawQuery);
   const host = listener === 'admin' ? undefined : wire.headers.get('host');
-  const site = bucketOfHost(host, rules.websiteDomains);
-  const virtual = site ?? bucketOfHost(host, rules.domains);
+  const named = readHost(host, rules);
+  const virtual = named.bucket;
   const local = localPath(path, rules);
   if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
   const area = virtual === undefined && listener !== 'storage' ? matchArea(local) : undefined;
   if (area === undefined && listener === 'admin')
     throw fail('NotFound', 'This address serves operators only.');
-  const control = area === undefined && site === undefined ? controlAt(wire, local, query) : undefined;
+  const control = area === undefined && !named.isSite ? controlAt(wire, local, query) : undefined;
   // The host name may begin with an account id, which is not a bucket.
   if (control !== undefined) return establish(request, { ...atService, wire, query, control });
   const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
   // A preflight is the same at every address.
-  const isSite = site !== undefined && wire.method !== 'OPTIONS';
+  const isSite = named.isSite && wire.method !== 'OPTIONS';
   const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
   return establish(request, {
     wire,

@@ -248,8 +248,14 @@ export function endLimits(ctx: Context, request: RequestContext, reply: Reply): 
     admission.end();
     return reply;
   }
-  const content = admission.hasByteLimit ? passing(ctx, body, { admission, signal }) : body;
-  return { ...reply, body: countedBody(content, () => admission.end()) };
+  if (!admission.hasByteLimit) return { ...reply, body: countedBody(body, () => admission.end()) };
+  const content = passing(ctx, body, { admission, signal });
+  const over = async (): Promise<void> => {
+    admission.end();
+    // A reply may be cancelled before its first piece: `content` has not begun then, and would leave the body open.
+    await body[Symbol.asyncIterator]().return?.();
+  };
+  return { ...reply, body: countedBody(content, over) };
 }
 
 async function* passing(

@@ -1,7 +1,7 @@
 /**
  * The audit row and the events of a request that changes something. They are committed together with the change itself, where the row
- * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise. Below: the rows of many keys, and
- * of many refusals.
+ * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise. Below: the
+ * rows of many keys, and of many refusals.
  */
 
 import type { Identity } from '../auth/identity.ts';

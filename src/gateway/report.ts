@@ -82,7 +82,8 @@ function countAnswer(
   { operation, requestId, bucket }: RequestContext,
   { status, code, durationMs, receivedBytes }: Outcome,
 ): void {
-  // One object has the labels of all these metrics, because every request makes it.
+  // One object serves as the labels of all these metrics and as the exemplar, because every request allocates it. A
+  // metric reads only its labels.
   const labels = {
     operation,
     code: String(status),
@@ -197,7 +198,7 @@ class RequestBeginning implements TraceBeginning {
     return 'server' as const;
   }
   get stage() {
-    return 'identify';
+    return 'identify' as const;
   }
   get startedAt() {
     return this.subject.startedAt;

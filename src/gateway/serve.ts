@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import { signingKeyIdentity } from '../domain/common/buckets.ts';
 import { bucketWebsite } from '../domain/configurations/families.ts';
-import { factsReader, findHandler, needsBucket } from '../handlers/handler.ts';
+import { factsReader, handlerOf, needsBucket } from '../handlers/handler.ts';
 import { handlers } from '../handlers/table.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/chunk-store.ts';
@@ -24,7 +24,7 @@ import {
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
 import { assertMayAsk, limitBucket, limitedContent, permit } from './permit.ts';
 import { showIndex } from './site.ts';
-import { PacedBody } from './traffic.ts';
+import { assertUnsentFits, PacedBody, reserveStreamed } from './traffic.ts';
 
 export async function serve(context: Context, selected: Selected): Promise<Reply> {
   const { row, operation, incoming, isAction } = selected;
@@ -60,12 +60,16 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
     establish(complete, { payload: authorizedAtItsEnd(ctx, complete) });
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });
   }
+  if (row.answersEach || (isAction && hasBody)) assertUnsentFits(ctx, complete);
+  const release = row.streams && hasBody ? reserveStreamed(ctx, complete) : undefined;
   ctx.trace?.stage('handle');
   let reply: Reply;
   try {
-    reply = await findHandler(handlers[operation])(ctx, complete);
+    reply = await handlerOf(handlers[operation])(ctx, complete);
   } catch (cause) {
-    throw explained(complete, cause);
+    throw addDetails(complete, cause);
+  } finally {
+    release?.();
   }
   const { requesterPays }: RequestContext = complete;
   return requesterPays === true
@@ -186,7 +190,7 @@ function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['pay
 }
 
 /** What a handler threw, with the details that this caller may see. */
-function explained(request: Authorized & Partial<InBucket>, cause: unknown): unknown {
+function addDetails(request: Authorized & Partial<InBucket>, cause: unknown): unknown {
   const { row, identity, bucket } = request;
   const { action } = row;
   const resource = `"${resourceArn({ ...request, action })}"`;

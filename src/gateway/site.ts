@@ -37,7 +37,10 @@ export async function showIndex(ctx: Context, request: Identified & InBucket): P
   return key === undefined ? undefined : readPage(ctx, { ...request, key }, { bucket, visitor: request });
 }
 
-/** A request at the host of a website. @throws MethodNotAllowed, NoSuchBucket, NoSuchWebsiteConfiguration, and what the page is refused with */
+/**
+ * A request at the host of a website. @throws MethodNotAllowed, NoSuchBucket, NoSuchWebsiteConfiguration, and what the
+ * page is refused with
+ */
 export async function visitSite(ctx: Context, request: Identified): Promise<Reply> {
   const { wire, key, bucketName } = request;
   if (wire.method !== 'GET' && wire.method !== 'HEAD')
@@ -167,7 +170,6 @@ interface Elsewhere {
 const moved = 301;
 
 /** The redirect before any page is read. */
-
 export function findRedirect(site: Website, key: string): Elsewhere | undefined {
   const all = site.RedirectAllRequestsTo;
   if (all !== undefined)
@@ -176,15 +178,27 @@ export function findRedirect(site: Website, key: string): Elsewhere | undefined 
 }
 
 /** The redirect because the page could not be read. @param error the HTTP status */
-
 export const redirectOfError = (site: Website, key: string, error: number): Elsewhere | undefined =>
   ruleFor(site, key, String(error));
 
+interface Asked {
+  readonly key: string;
+  readonly error: string | undefined;
+}
+type Condition = NonNullable<RoutingRule['Condition']>;
+
+/** Each is asked, also where the rule does not have it. */
+const isMet: Readonly<Record<keyof Condition, (value: string | undefined, asked: Asked) => boolean>> = {
+  KeyPrefixEquals: (prefix = '', { key }) => key.startsWith(prefix),
+  HttpErrorCodeReturnedEquals: (code, { error }) => code === error,
+};
+// The cast: the keys of a literal.
+const conditionNames = Object.keys(isMet) as readonly (keyof Condition)[];
+
 function ruleFor({ RoutingRules = [] }: Website, key: string, error: string | undefined) {
-  const rule = RoutingRules.find(({ Condition = {} }) => {
-    const { KeyPrefixEquals = '', HttpErrorCodeReturnedEquals } = Condition;
-    return HttpErrorCodeReturnedEquals === error && key.startsWith(KeyPrefixEquals);
-  });
+  const rule = RoutingRules.find(({ Condition = {} }) =>
+    conditionNames.every((name) => isMet[name](Condition[name], { key, error })),
+  );
   return rule && follow(rule, key);
 }
 
@@ -200,7 +214,6 @@ function follow({ Condition, Redirect }: RoutingRule, key: string): Elsewhere {
 }
 
 /** The key of the page; for a directory, that of its index document. Undefined when the site has no index document. */
-
 export function findPage({ IndexDocument }: Website, key: string): string | undefined {
   if (key !== '' && !key.endsWith('/')) return key;
   return IndexDocument === undefined ? undefined : key + IndexDocument.Suffix;

@@ -3,6 +3,7 @@
  */
 
 import type { Awaitable } from '../base/awaitable.ts';
+import { SharedMemory, takeFromAll } from '../base/body-budget.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/usage/traffic-counter.ts';
@@ -10,6 +11,7 @@ import { noLabels } from '../ports/telemetry.ts';
 import { isOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Incoming } from '../protocol/wire.ts';
+import { findMemoryHolder } from '../request/body.ts';
 import { utf8Length } from '../request/parameters.ts';
 import type { RequestContext } from '../request/request.ts';
 
@@ -23,8 +25,7 @@ export const countReceived = ({ body }: Incoming): number =>
 
 /** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
 export function countTraffic(ctx: Context, request: RequestContext, reply: Reply): Reply {
-  const { operation, incoming } = request;
-  const { bucket } = request;
+  const { operation, incoming, bucket } = request;
   const key = findPaid(ctx, request, reply.status);
   const count = (amount: TrafficAmount): void => {
     if (amount.egressBytes !== undefined) countSent(ctx, bucket, amount.egressBytes);
@@ -153,6 +154,135 @@ class CountedBody implements AsyncIterableIterator<Uint8Array> {
     }
     return undefined;
   }
+}
+
+// Replies that are built whole, such as listings. A client that does not read its reply keeps it in memory, so those of all requests of a
+// process together are limited, and shared among accounts.
+
+/** Smaller replies are not counted. */
+const countedReplyMin = 64 * 1024;
+const memoryPart = 1 / 8;
+const encoder = new TextEncoder();
+
+class UnsentReplies {
+  #shares: SharedMemory | undefined;
+
+  shares({ config }: Pick<Context, 'config'>): SharedMemory {
+    this.#shares ??= new SharedMemory(config.SVC_MEMORY_MAX * memoryPart);
+    return this.#shares;
+  }
+}
+
+const tooMuchUnsent = () =>
+  fail('SlowDown', 'Too many large replies wait for their clients to read them. Read them, and retry.');
+
+/**
+ * Asked before a change whose reply may be large: once it is made, its reply cannot be refused. Such a reply is about
+ * as long as the body of its request.
+ * @throws SlowDown
+ */
+export function assertUnsentFits(ctx: Context, request: RequestContext): void {
+  const shares = ctx.caches.of(UnsentReplies).shares(ctx).sharesOf(findMemoryHolder(request));
+  const bytes = Math.max(countedReplyMin, request.bufferedBytes);
+  if (!shares.every(([budget, holder]) => budget.hasSpace(bytes, holder))) throw tooMuchUnsent();
+}
+
+/** The same reply, which holds memory until it was read or its client has disconnected. @throws SlowDown for a read that does not fit */
+export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply): Reply {
+  const { body } = reply;
+  const { method } = request.incoming.wire;
+  if (method === 'HEAD' || body === undefined) return reply;
+  if (typeof body === 'object' && Symbol.asyncIterator in body)
+    return method === 'GET' ? limitDownload(ctx, request, { reply, body }) : reply;
+  if (body.length < countedReplyMin) return reply;
+  // The process has the files of the console once, for all requests.
+  if (request.area === 'console') return reply;
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body;
+  const memory = ctx.caches.of(UnsentReplies).shares(ctx);
+  let release = takeFromAll(bytes.length, memory.sharesOf(findMemoryHolder(request)));
+  if (release === undefined) {
+    if (method === 'GET') throw tooMuchUnsent();
+    const { account } = findMemoryHolder(request);
+    memory.all.add(bytes.length, account);
+    release = () => memory.all.give(bytes.length, account);
+  }
+  const hasLength = reply.headers.some(([name]) => name.toLowerCase() === 'content-length');
+  return {
+    ...reply,
+    headers: hasLength ? reply.headers : [...reply.headers, ['Content-Length', String(bytes.length)]],
+    body: countedBody(inOnePiece(bytes), release),
+  };
+}
+
+async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+// Contents that are streamed to and from storage. A client may be slow, and each takes memory meanwhile, so their number is limited, and
+// shared among accounts. An upload may be as slow as `SVC_BODY_RATE_MIN`.
+
+/** The most that an upload has in its socket, in the listener and in the store. */
+const streamedBytesMax = 512 * 1024;
+/** The most that a download has in the store and on its way to the socket. */
+const downloadBytesMax = 256 * 1024;
+/** Smaller bodies are not counted. */
+const countedBodyMin = 16 * 1024;
+
+/** The part that all uploads together, or all downloads together, may hold: the rest stays for the other ones. */
+const directionPart = 7 / 8;
+
+class StreamedContents {
+  #memory: SharedMemory | undefined;
+  readonly #bytes = { upload: 0, download: 0 };
+
+  /** @returns a function that releases the memory; undefined where it does not fit */
+  reserve(
+    { config }: Pick<Context, 'config'>,
+    request: RequestContext,
+    { bytes, direction }: { readonly bytes: number; readonly direction: 'upload' | 'download' },
+  ): (() => void) | undefined {
+    const bytesMax = config.SVC_MEMORY_MAX;
+    this.#memory ??= new SharedMemory(bytesMax);
+    if (this.#bytes[direction] + bytes > bytesMax * directionPart) return undefined;
+    const release = takeFromAll(bytes, this.#memory.sharesOf(findMemoryHolder(request)));
+    if (release === undefined) return undefined;
+    this.#bytes[direction] += bytes;
+    return () => {
+      release();
+      this.#bytes[direction] -= bytes;
+    };
+  }
+}
+
+/**
+ * Reserves the memory of a body that is streamed to storage.
+ * @returns a function that releases it; undefined for a small body
+ * @throws SlowDown
+ */
+export function reserveStreamed(ctx: Context, request: RequestContext): (() => void) | undefined {
+  const bytes = Math.min(request.payload?.length ?? streamedBytesMax, streamedBytesMax);
+  if (bytes < countedBodyMin) return undefined;
+  const release = ctx.caches.of(StreamedContents).reserve(ctx, request, { bytes, direction: 'upload' });
+  if (release === undefined)
+    throw fail('SlowDown', 'Too many uploads are under way. Let some of them end, and retry.');
+  return release;
+}
+
+/** The same reply, which holds its part of the memory until it was read or its client has disconnected. @throws SlowDown */
+function limitDownload(
+  ctx: Context,
+  request: RequestContext,
+  { reply, body }: { readonly reply: Reply; readonly body: AsyncIterable<Uint8Array> },
+): Reply {
+  const length = reply.headers.find(([name]) => name.toLowerCase() === 'content-length')?.[1];
+  const bytes = Math.min(length === undefined ? downloadBytesMax : Number(length), downloadBytesMax);
+  if (bytes < countedReplyMin) return reply;
+  const release = ctx.caches.of(StreamedContents).reserve(ctx, request, { bytes, direction: 'download' });
+  if (release !== undefined) return { ...reply, body: countedBody(body, release) };
+  body[Symbol.asyncIterator]()
+    .return?.()
+    .catch(() => {});
+  throw fail('SlowDown', 'Too many downloads are under way. Let some of them end, and retry.');
 }
 
 // How slowly a client may send a body. A body that is read whole has a deadline. One that is streamed to storage has a minimum rate,

@@ -9,14 +9,14 @@ import type { Reply } from '../protocol/reply.ts';
 import type { FindAsked } from '../request/request.ts';
 import { shareDiagnostics, shareRecentLines, shareRecentRequests, shareRequests } from './admin/recent.ts';
 import { shareTraces } from './admin/traces.ts';
-import { isConsolePath, serveConsole } from './console.ts';
+import { isConsolePath } from './console.ts';
 import type { AdminApi, AreaRequest } from './handler.ts';
 
 export interface Areas {
   /** The context is that of the request: its backend calls are spans of its trace. */
   serve(ctx: Context, path: string, call: AreaRequest): Promise<Reply>;
-  /** Loads the operator API, without which its area has no routes. Undefined in a gateway without it. */
-  findAdmin(): Promise<FindAsked | undefined>;
+  /** Loads the operator API, once; until then its area has no routes. Undefined in a gateway without it. */
+  loadAdmin(): Promise<FindAsked | undefined>;
 }
 
 const plain = (status: number, body: string): Reply => ({
@@ -58,8 +58,10 @@ export function openAreas(ctx: Context, { basePath, adminApi }: AreaOptions): Ar
     }
   };
   const serve: Areas['serve'] = async (view, path, call) => {
+    const isConsole = isConsolePath(path);
     // The path of a page may contain any key of an object.
-    if (isConsolePath(path)) return serveConsole(view, call.wire, { path, basePath });
+    if (isConsole && adminApi !== undefined)
+      return adminApi.serveConsole(view, call.wire, { path, basePath });
     const { method } = call.wire;
     if (changedByUrl.test(path))
       throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');
@@ -68,7 +70,7 @@ export function openAreas(ctx: Context, { basePath, adminApi }: AreaOptions): Ar
     if (reply === undefined)
       throw fail(
         'NotFound',
-        adminApi === undefined && matchArea(path) === 'admin'
+        adminApi === undefined && (isConsole || matchArea(path) === 'admin')
           ? 'This gateway was opened without the operator API.'
           : `There is nothing at ${path}.`,
       );
@@ -76,7 +78,7 @@ export function openAreas(ctx: Context, { basePath, adminApi }: AreaOptions): Ar
   };
   return {
     serve,
-    findAdmin: () => {
+    loadAdmin: () => {
       opening ??= openAdmin();
       return opening;
     },
@@ -139,16 +141,11 @@ async function metrics(ctx: Context, call: AreaRequest): Promise<Reply> {
   };
 }
 
-// The operator API before its first request: what other processes of the node may ask, and how its operations are loaded.
-
-export const adminApi: AdminApi = {
-  share(ctx) {
-    shareTraces(ctx);
-    shareDiagnostics(ctx);
-    shareRequests(ctx);
-    shareRecentRequests(ctx);
-    shareRecentLines(ctx);
-  },
-  // The tables, schemas and handlers are a quarter of what a start would evaluate.
-  open: async () => (await import('./admin/router.ts')).adminOperations,
-};
+/** What other processes of the node may ask, from the start, before the operator API is loaded. */
+export function answerSiblings(ctx: Context): void {
+  shareTraces(ctx);
+  shareDiagnostics(ctx);
+  shareRequests(ctx);
+  shareRecentRequests(ctx);
+  shareRecentLines(ctx);
+}

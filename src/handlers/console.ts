@@ -1,4 +1,7 @@
-/** The console: one page for all its addresses, and its assets. It needs no authentication: what it shows it reads from the operator API. */
+/**
+ * The console: one page for all its addresses, and its assets. It needs no authentication: what it shows it reads from
+ * the operator API.
+ */
 import { readToken } from '../auth/session/logins.ts';
 import { fail } from '../base/errors.ts';
 import { toHex } from '../base/text/hex.ts';
@@ -6,6 +9,7 @@ import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { Wire } from '../protocol/wire.ts';
+import type { ConsolePlace } from './handler.ts';
 
 const assetPrefix = '/console/assets/';
 const assetName = /^[A-Za-z0-9_-]{1,64}\.(js|css|svg)$/;
@@ -20,14 +24,11 @@ const billing = /^\/iam\/users\/([^/]{1,1024})\/billing$/;
 export const isConsolePath = (path: string): boolean =>
   path === '/console' || path.startsWith('/console/') || billing.test(path);
 
-interface Place {
-  /** Local. */
-  readonly path: string;
-  /** Where the gateway is mounted, '' or a path such as `/s3`. */
-  readonly basePath: string;
-}
-
-export async function serveConsole(ctx: Context, wire: Wire, { path, basePath }: Place): Promise<Reply> {
+export async function serveConsole(
+  ctx: Context,
+  wire: Wire,
+  { path, basePath }: ConsolePlace,
+): Promise<Reply> {
   if (wire.method !== 'GET' && wire.method !== 'HEAD')
     throw fail('MethodNotAllowed', { headers: { Allow: 'GET, HEAD' } });
   const user = billing.exec(path)?.[1];
@@ -90,7 +91,7 @@ function servePage(
     headers: [
       ['Content-Type', 'text/html; charset=utf-8'],
       ['Cache-Control', 'no-store'],
-      ['Content-Security-Policy', contentPolicy(nonce, storage)],
+      ['Content-Security-Policy', contentSecurityPolicy(nonce, storage)],
       ...pageHeaders,
     ],
     body,
@@ -117,7 +118,7 @@ function storageOrigin(
  * Scripts run by the nonce of this reply, and what they import: `'self'` would let an object that a tenant stored be a script, because
  * objects have the same origin. Previews are images and media from the storage protocol, and documents in a sandboxed frame.
  */
-function contentPolicy(nonce: string, storage: string): string {
+function contentSecurityPolicy(nonce: string, storage: string): string {
   const from = storage === '' ? "'self'" : `'self' ${storage}`;
   return [
     "default-src 'none'",

@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import type { RecordedFields, Recorder } from '../domain/common/recorder.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
-import { type Xml, xmlBytes } from '../protocol/formats/codec.ts';
+import { encodeXml, type Xml } from '../protocol/formats/codec.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
@@ -43,8 +43,8 @@ export type Handlers = { readonly [N in OperationName]: Entry<N> };
 export const factsReader = (entry: Handlers[OperationName]): ReadFacts | undefined =>
   typeof entry === 'function' ? undefined : entry.facts;
 
-/** Its handler. The cast: `needsBucket` is at run time what the parameters of the handlers say. */
-export const findHandler = (entry: Handlers[OperationName]) =>
+/** The handler of an operation. The cast: `needsBucket` says at run time which parameters a handler has. */
+export const handlerOf = (entry: Handlers[OperationName]) =>
   (typeof entry === 'function' ? entry : entry.handle) as (
     ctx: Context,
     request: Authorized,
@@ -53,12 +53,20 @@ export const findHandler = (entry: Handlers[OperationName]) =>
 export const needsBucket = (operation: Operation): boolean =>
   !/^(\w+ service|OPTIONS |PUT bucket$)/.test(operation.on);
 
-/** The operator API as one value, so that a bundle without it has none of its code. */
+/** The operator API with its console as one value, so that a bundle without it has none of its code. */
 export interface AdminApi {
   /** Answers the other processes of the node, from the start. */
   share(ctx: Context): void;
+  serveConsole(ctx: Context, wire: Wire, place: ConsolePlace): Promise<Reply>;
   /** Loads the operations: a process that no operator asks never evaluates their tables. */
   open(): Promise<AdminOperations>;
+}
+
+export interface ConsolePlace {
+  /** Local. */
+  readonly path: string;
+  /** Where the gateway is mounted, '' or a path such as `/s3`. */
+  readonly basePath: string;
 }
 
 export interface AdminOperations {
@@ -123,7 +131,7 @@ export function xmlReply<T>(
   return {
     status: 200,
     headers: [['Content-Type', 'application/xml'], ...headers],
-    body: xmlBytes(schema, root, value),
+    body: encodeXml(schema, root, value),
   };
 }
 

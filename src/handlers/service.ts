@@ -2,7 +2,6 @@
 import { authorizeAdmin } from '../auth/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { openTurns } from '../domain/common/turns.ts';
 import { auditMatcher } from '../domain/events/audit-formats.ts';
 import { readSubject } from '../domain/events/envelope.ts';
 import { readAudit, requestOfRow } from '../metadata/audit.ts';
@@ -10,8 +9,7 @@ import { readDeadLetters } from '../metadata/background/queues.ts';
 import { pageBuckets } from '../metadata/buckets/buckets.ts';
 import type { AuditRow } from '../metadata/records/audit.ts';
 import type { DeadLetter } from '../metadata/records/queues.ts';
-import { auditRows } from '../protocol/admin/audit.ts';
-import { notifyRows } from '../protocol/admin/notify.ts';
+import { auditAbout, lettersAbout } from '../protocol/admin/row.ts';
 import { isoTime } from '../protocol/formats/iso-time.ts';
 import {
   auditResult,
@@ -21,6 +19,7 @@ import {
 } from '../protocol/schemas/account.ts';
 import { defined, positionIn, readCount, readToken, writeToken } from '../request/parameters.ts';
 import type { Authorized } from '../request/request.ts';
+import { openCallTurns } from './admin/call.ts';
 import { type Entries, openEntries, visible } from './admin/named-resources.ts';
 import { type HandlerOf, xmlReply } from './handler.ts';
 
@@ -80,7 +79,7 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
       action: request.query.get('action'),
       identity: request.query.get('identity'),
     }),
-    rest: openTurns(ctx.clock, request.signal),
+    rest: openCallTurns(ctx, request),
   });
   return xmlReply(auditResult, 'AuditLog', {
     Entries: (await visible(entries, 'rows', rows)).map(toEntry),
@@ -172,9 +171,9 @@ async function operatorsPage(
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');
   const token = readToken(raw);
-  const row = path === 'audit' ? auditRows.ListAudit : notifyRows.ListDeadLetters;
+  const lists = { rows: path === 'audit' ? auditAbout : lettersAbout };
   const asking = { caller: request, action: `admin:${operation}`, path, fields: {} };
-  const entries = openEntries(ctx, row, asking);
+  const entries = openEntries(ctx, { lists }, asking);
   if (token === undefined) return { max, before: undefined, entries };
   const [, at = '', id = ''] = /^(\d{1,15})\/(.*)$/s.exec(token.after) ?? [];
   if (at === '')

@@ -1,4 +1,7 @@
-/** Every operation and the handler that answers it: each file exports its handlers by the names of their operations. A missing one does not compile. */
+/**
+ * Every operation and the handler that answers it: each file exports its handlers by the names of their operations. A
+ * missing one does not compile.
+ */
 import { fail } from '../base/errors.ts';
 import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/operations/left-out.ts';
 import * as access from './bucket/access.ts';

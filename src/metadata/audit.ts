@@ -3,6 +3,8 @@ import { hashToShard } from '../base/shard.ts';
 import type { At, Cursor, MetadataStore, Outcome, Revision, SideChange } from '../ports/metadata-store.ts';
 import {
   beginTerm,
+  everyTask,
+  findSoundTask,
   findTask,
   pageTasks,
   putTasks,
@@ -353,6 +355,25 @@ export const beginSealing = (
 
 export const findAuditHead = (metadata: Pick<MetadataStore, 'get'>): Promise<Task<AuditHead> | undefined> =>
   findTask(metadata, heads, headName);
+
+/**
+ * As `findAuditHead`. A damaged head is written again from the seals, which say all of it: a seal without digests of its
+ * rows is of an hour whose rows were removed.
+ */
+export const findSoundAuditHead = (
+  metadata: Pick<MetadataStore, 'get' | 'scan' | 'replaceDamaged'>,
+): Promise<Task<AuditHead> | undefined> =>
+  findSoundTask(metadata, heads, headName, async () => {
+    let head: AuditHead | undefined;
+    for await (const { name, state } of everyTask(metadata, seals, prefix)) {
+      if (!name.startsWith(prefix)) break;
+      const { hour, seal, slots } = state;
+      const isRemoved = slots === undefined && (head === undefined || head.keptFrom === hour);
+      const { first, keptFrom } = head ?? { first: hour, keptFrom: hour };
+      head = { first, hour, seal, keptFrom: isRemoved ? hour + 1 : keptFrom };
+    }
+    return head;
+  });
 
 export const findAuditSeal = (
   metadata: Pick<MetadataStore, 'get'>,

@@ -13,6 +13,7 @@ import {
 export const idempotencyKeys = table({
   name: 'idempotency_keys',
   kind: 'conditional',
+  isExported: true,
   partition: ['id'],
   sort: [],
   columns: {
@@ -31,6 +32,7 @@ export interface IdempotencyRow extends RowOf<typeof idempotencyKeys> {}
 export const idempotencyKeysByAccount = table({
   name: 'idempotency_keys_by_account',
   kind: 'plain',
+  isExported: true,
   partition: ['account'],
   sort: ['id'],
   columns: { account: text(), id: text() },

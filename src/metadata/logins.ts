@@ -15,6 +15,7 @@ import {
 export const logins = table({
   name: 'logins',
   kind: 'conditional',
+  isExported: false,
   partition: ['slot'],
   sort: ['id'],
   columns: {

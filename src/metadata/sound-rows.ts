@@ -3,6 +3,8 @@ import { type Cursor, MetadataDamaged, type Stored } from '../ports/metadata-sto
 
 /** The largest number of damaged rows that are skipped for one page. */
 const damagedMax = 10_000;
+/** Rows that a count reads together. */
+const countedPage = 1_000;
 
 /** The next rows of a cursor, in which damaged ones are left out; empty at its end. */
 export async function nextSound<T, Row>(
@@ -29,6 +31,23 @@ export async function* soundPages<T, Row>(
 ): AsyncGenerator<readonly Stored<Row>[]> {
   const next = () => nextSound(cursor, count, onDamaged);
   for (let page = await next(); page.length > 0; page = await next()) yield page;
+}
+
+/** How many rows a cursor has, counted up to `max`, and the first of them. Damaged ones are left out. */
+export async function countRows<T, Row>(
+  cursor: Cursor<T, Row>,
+  { max, signal }: { readonly max: number; readonly signal?: AbortSignal | undefined },
+): Promise<{ readonly rows: number; readonly first: Row | undefined }> {
+  let rows = 0;
+  let first: Row | undefined;
+  while (rows < max) {
+    const page = await nextSound(cursor, Math.min(countedPage, max - rows));
+    signal?.throwIfAborted();
+    if (page.length === 0) break;
+    first ??= page[0]?.row;
+    rows += page.length;
+  }
+  return { rows, first };
 }
 
 interface SoundPage<Row> {

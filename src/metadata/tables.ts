@@ -53,6 +53,7 @@ export interface BucketQuota {
 export const buckets = table({
   name: 'buckets',
   kind: 'conditional',
+  isExported: true,
   partition: ['name'],
   sort: [],
   columns: {
@@ -98,6 +99,8 @@ export const buckets = table({
     creatorId: optional(text()),
     /** Requests about the bucket are signed with this key in place of the secrets of access keys. */
     signingKey: optional(json<SigningKey>()),
+    /** Store time at which an operator gave it to its owner; absent: it has had one owner, or an older release changed it. */
+    ownedSince: optional(int()),
   },
 });
 export interface BucketRow extends RowOf<typeof buckets> {}
@@ -123,7 +126,7 @@ export type Manifest =
       readonly whole?: Extent;
       readonly manifestId: string;
       readonly partCount: number;
-      /** The offset in the content at which each segment begins. */
+      /** The offset in the content at which each manifest segment begins. */
       readonly offsets: readonly number[];
     };
 
@@ -142,6 +145,7 @@ export const headSlot = '~';
 export const objects = table({
   name: 'objects',
   kind: 'conditional',
+  isExported: true,
   partition: ['bucketId'],
   sort: ['space', 'key', '-slot'],
   spreadBy: 'key',
@@ -198,18 +202,164 @@ export const objects = table({
 });
 export interface ObjectRow extends RowOf<typeof objects> {}
 
-/** Immutable segments of large manifests, written before the head that names them. */
+/** What makes new versions. Each names the columns that it sets, through `checkColumns`. */
+type VersionMaker = 'write' | 'marker' | 'replica' | 'rebuild' | 'import';
+
+/** Where else in `src` a column of a version has to be named. The compiler asks for each of these places. */
+interface ColumnUse {
+  /**
+   * `write`: PutObject, copies and completions (`write-object.ts`); `marker`: `delete-object.ts`; `replica`:
+   * `commit-replica.ts`; `rebuild`:
+   * `fsck/rebuild.ts`, from what is stored beside the bytes; `import`: `storage/import.ts`. None: later changes of the version set it.
+   */
+  readonly setBy: readonly VersionMaker[];
+  /** CreateMultipartUpload takes it, and the session keeps it until the completion (`UploadSession`, `complete-upload.ts`). */
+  readonly inSession: boolean;
+  /** It travels to other gateways: `ReplicaDocument`, written by `send-replica.ts`, read by `protocol/schemas/replica.ts`. */
+  readonly isSent: boolean;
+  /** `objects`: every listing reads it; `versions`: those of versions do, because the rows of ListObjects are live heads. */
+  readonly listed: 'objects' | 'versions' | false;
+  /** The field of StatObject that shows it to operators (`handlers/admin/objects.ts`, `protocol/admin/objects.ts`). */
+  readonly displayedAs: string | false;
+}
+
+const everyMaker = ['write', 'marker', 'replica', 'rebuild', 'import'] as const;
+const nowhere = { setBy: [], inSession: false, isSent: false, listed: false, displayedAs: false } as const;
+
+/** A row for each column of `objects`: a new column has to choose. */
+export const versionColumns = {
+  bucketId: { ...nowhere, setBy: everyMaker },
+  key: { ...nowhere, setBy: everyMaker },
+  // `domain/objects/versions.ts` chooses the place of a version; only the rebuilder chooses it itself.
+  space: { ...nowhere, setBy: ['rebuild'] },
+  slot: { ...nowhere, setBy: ['rebuild'] },
+  nullVersion: nowhere,
+  noncurrentSince: nowhere,
+  version: {
+    setBy: ['rebuild'],
+    inSession: false,
+    isSent: true,
+    listed: 'versions',
+    displayedAs: 'versionId',
+  },
+  isNull: {
+    setBy: ['rebuild'],
+    inSession: false,
+    isSent: true,
+    listed: 'versions',
+    displayedAs: 'versionId',
+  },
+  marker: {
+    setBy: everyMaker,
+    inSession: false,
+    isSent: true,
+    listed: 'versions',
+    displayedAs: 'isDeleteMarker',
+  },
+  modified: { setBy: everyMaker, inSession: false, isSent: true, listed: 'objects', displayedAs: 'modified' },
+  size: { setBy: everyMaker, inSession: false, isSent: true, listed: 'objects', displayedAs: 'size' },
+  etag: { setBy: everyMaker, inSession: false, isSent: true, listed: 'objects', displayedAs: 'etag' },
+  storageClass: {
+    setBy: everyMaker,
+    inSession: true,
+    isSent: true,
+    listed: 'objects',
+    displayedAs: 'storageClass',
+  },
+  owner: { setBy: everyMaker, inSession: true, isSent: true, listed: 'objects', displayedAs: 'owner' },
+  // That of an object in parts follows from its parts.
+  checksum: {
+    setBy: ['write', 'replica'],
+    inSession: false,
+    isSent: true,
+    listed: 'objects',
+    displayedAs: 'checksum',
+  },
+  restore: { ...nowhere, listed: 'objects', displayedAs: 'restoredUntil' },
+  manifest: { ...nowhere, setBy: everyMaker, displayedAs: 'extents' },
+  headers: { setBy: everyMaker, inSession: true, isSent: true, listed: false, displayedAs: 'headers' },
+  acl: { setBy: ['write', 'replica'], inSession: true, isSent: true, listed: false, displayedAs: false },
+  lock: {
+    setBy: ['write', 'replica', 'import'],
+    inSession: true,
+    isSent: true,
+    listed: false,
+    displayedAs: 'retention',
+  },
+  encryption: {
+    setBy: ['write', 'replica'],
+    inSession: true,
+    isSent: true,
+    listed: false,
+    displayedAs: 'encryption',
+  },
+  uploadId: { ...nowhere, setBy: ['write', 'replica', 'rebuild'] },
+  requestId: { ...nowhere, setBy: everyMaker },
+  // Those of other versions are set by the commit that queues them (`domain/common/recorder.ts`).
+  replication: { ...nowhere, setBy: ['replica'], displayedAs: 'replication' },
+  conditional: { ...nowhere, setBy: ['write', 'replica', 'rebuild', 'import'] },
+  stamp: { ...nowhere, setBy: ['replica'], isSent: true },
+  trace: { ...nowhere, setBy: ['replica'], isSent: true },
+  unsent: nowhere,
+  etagUnverified: { ...nowhere, setBy: ['replica'] },
+} as const satisfies Readonly<Record<keyof ObjectRow, ColumnUse>>;
+
+type Uses = typeof versionColumns;
+type ColumnsWith<U extends Partial<ColumnUse>> = {
+  [C in keyof Uses]: Uses[C] extends U ? C : never;
+}[keyof Uses];
+type SetBy<M> = { [C in keyof Uses]: M extends Uses[C]['setBy'][number] ? C : never }[keyof Uses];
+interface NamesAt extends Record<VersionMaker, PropertyKey> {
+  write: SetBy<'write'>;
+  marker: SetBy<'marker'>;
+  replica: SetBy<'replica'>;
+  rebuild: SetBy<'rebuild'>;
+  import: SetBy<'import'>;
+  session: ColumnsWith<{ readonly inSession: true }>;
+  sent: ColumnsWith<{ readonly isSent: true }>;
+  displayed: Exclude<Uses[keyof Uses]['displayedAs'], false>;
+}
+
+/** For `satisfies`, on the path of every PUT: what `checkColumns` demands, without a call. */
+export type CheckedColumns<P extends keyof NamesAt, T extends object> = T & {
+  readonly [C in Exclude<NamesAt[P], keyof T>]: never;
+};
+
+/**
+ * The same object, which must name every column that `versionColumns` asks for at a place. An optional one that has no value counts as
+ * named where it is spread conditionally. Only the compiler checks this: it says which property is missing.
+ */
+export const checkColumns = <P extends keyof NamesAt, T extends object>(
+  _place: P,
+  named: CheckedColumns<P, T>,
+): T => named;
+
+const columns = Object.entries(versionColumns) as readonly (readonly [string, ColumnUse])[];
+const listedAs = (listing: ColumnUse['listed']): string[] =>
+  columns.flatMap(([column, { listed }]) => (listed === listing ? [column] : []));
+
+/** The columns that listings return, for an object and for a version. */
+export const listedColumns = listedAs('objects') as readonly ColumnsWith<{ readonly listed: 'objects' }>[];
+export const listedVersionColumns = [...listedColumns, ...listedAs('versions')] as readonly ColumnsWith<{
+  readonly listed: 'objects' | 'versions';
+}>[];
+
+/**
+ * Manifest segments: the parts of a large manifest, `manifestSegmentParts` in each row. Immutable, and written before
+ * the head that names them.
+ */
 export const manifests = table({
   name: 'manifests',
   kind: 'plain',
+  isExported: true,
   partition: ['id'],
   sort: ['segment'],
   columns: { id: text(), segment: int(), parts: json<readonly ManifestPart[]>() },
 });
 export const manifestSegmentParts = 64;
 
-/** A multipart session: row 0 of its partition. */
-export interface UploadSession {
+/** A multipart session: row 0 of its partition, with what its completion gives to the object (`versionColumns`). */
+export interface UploadSession extends Pick<ObjectRow, NamesAt['session']> {
   readonly bucketId: string;
   readonly bucket: string;
   readonly key: string;
@@ -219,19 +369,12 @@ export interface UploadSession {
   /** The extent that the store assembles from the parts, when the store holds the parts itself. */
   readonly extentId?: string;
   readonly initiated: number;
-  readonly storageClass: string;
-  readonly headers: ObjectHeaders;
-  readonly acl?: readonly Grant[];
-  readonly lock?: Lock;
-  /** The encryption of every part, and of the object. */
-  readonly encryption?: Encryption;
   readonly checksumAlgorithm?: Checksum['algorithm'];
   readonly checksumType?: Checksum['type'];
   /** Headers of CreateMultipartUpload by bare name. Parts do not repeat them, but policy conditions read them at every part. */
   readonly begunAs?: Readonly<Record<string, string>>;
   /** The upload of a replicated version: what its completion commits. */
   readonly replica?: ReplicaDocument;
-  readonly owner: string;
   readonly initiator: string;
   /** While `completing`: the op under which the object is committed, and the digest of the part list. */
   readonly completing?: { readonly op: string; readonly digest: string };
@@ -268,6 +411,7 @@ export interface CountedPart {
 export const uploads = table({
   name: 'uploads',
   kind: 'conditional',
+  isExported: true,
   partition: ['uploadId'],
   sort: ['part'],
   columns: {
@@ -285,6 +429,7 @@ export interface UploadRow extends RowOf<typeof uploads> {}
 export const uploadIndex = table({
   name: 'upload_index',
   kind: 'plain',
+  isExported: true,
   partition: ['bucketId'],
   sort: ['key', 'uploadId'],
   spreadBy: 'key',

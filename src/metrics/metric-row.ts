@@ -8,15 +8,15 @@ export interface MetricRow {
   /** Upper bounds of a histogram, in seconds. */
   readonly buckets?: readonly number[];
   /**
-   * Of a label: its values that are exported at 0 from the start, because `increase` and `rate` see no first event of a series that did not
+   * By label: the values that are exported at 0 from the start, because `increase` and `rate` miss the first event of a series that did not
    * exist before. `known`: the values that `Metrics.know` adds.
    */
   readonly from0?: Readonly<Record<string, readonly string[] | 'known'>>;
   /** How the values of several processes become the node's; `sum` when absent. */
   readonly across?: 'sum' | 'max' | 'min' | 'first';
   /**
-   * Bounds the series: only those values of the first label have one that this counter counted most, SVC_BUCKETSTATS_TOPN of them. All rows
-   * that name the same counter have the same labels.
+   * The counter that ranks the values of the first label. Only the SVC_BUCKETSTATS_TOPN values that it counted most
+   * have series, so that the number of series is bounded. All rows that name the same counter have the same labels.
    */
   readonly rankedBy?: string;
 }

@@ -1,6 +1,6 @@
 /**
- * The table of metrics: what is measured, and what an operator does about it. The calls of `ports/telemetry.ts` take their names and labels from
- * it, and the exposition, the reference page and the dashboards derive from it.
+ * The table of metrics: what is measured, and what an operator does about it. The calls of `ports/telemetry.ts` take
+ * their names and labels from it, and the exposition, the reference page and the dashboards derive from it.
  */
 import { deliveries } from './delivery-metrics.ts';
 import type { MetricRow } from './metric-row.ts';

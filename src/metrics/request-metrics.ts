@@ -90,6 +90,13 @@ export const requests = {
     doc: 'Refusals beyond SVC_AUDIT_REFUSALS of an account, or SVC_AUDIT_UNKNOWN_CALLERS of unknown callers: counted in one audit row a minute for each operation and error code.',
     act: 'A client is refused in a loop, or an attacker tries keys: the audit log names the account or the address.',
   },
+  svc_late_rows_lost_total: {
+    kind: 'counter',
+    labels: ['why'],
+    doc: 'Rows that are written up to a second after their request, and were lost: lines of access logs, counts of refusals in the audit log, last uses of access keys. `row`: the store refused this row alone; `store`: the store failed.',
+    act: '`row`: a defect of this version; the WARN in the log has the cause, please report it. `store`: as `svc_backend_errors_total`.',
+    from0: { why: ['row', 'store'] },
+  },
   svc_idempotency_keys_total: {
     kind: 'counter',
     labels: ['outcome'],
@@ -106,7 +113,7 @@ export const requests = {
   svc_key_calls_total: {
     kind: 'counter',
     labels: ['provider', 'call', 'outcome'],
-    doc: 'Calls to a key provider outside of the process, with each attempt: `ok`, `unknown-key`, `denied`, `tampered`, `throttled` (the provider takes no more calls for now), `key-unavailable` (one key), `unavailable`; `refused`: the open circuit refused the call.',
+    doc: 'Calls to a key provider outside of the process, with each attempt: `ok`, `unknown-key`, `denied`, `tampered`, `throttled` (the provider takes no more calls for now), `key-unavailable` (one key), `unavailable`; `refused`: the open circuit refused the call, the key failed a moment ago, or the call got no turn.',
     act: '`throttled`: raise the limit of the provider, or find the account that asks so much (`svc_bucket_requests_total`). `unknown-key`: a client names keys that do not exist. `unavailable`: the provider or the network.',
     from0: {
       provider: 'known',

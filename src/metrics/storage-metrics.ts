@@ -109,7 +109,7 @@ export const storage = {
 
 const seconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30];
 
-/** Metrics of the process and of the engines behind it. */
+/** Metrics of calls to the backends, of caches, memory and certificates, and of the build. */
 export const engines = {
   svc_backend_duration_seconds: {
     kind: 'histogram',

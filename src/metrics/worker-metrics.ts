@@ -5,7 +5,7 @@ export const workers = {
   svc_worker_panic_total: {
     kind: 'counter',
     labels: ['worker', 'shard'],
-    doc: 'Panics of background workers that were recovered.',
+    doc: 'Panics of background workers that were recovered; `shard` is a slot of a queue, or empty for shards that tenants name, such as buckets.',
     act: '`GET /admin/v1/workers` has the last error of the worker; the log has its stack.',
   },
   svc_worker_leader: {
@@ -79,7 +79,7 @@ export const workers = {
   svc_queue_dropped_total: {
     kind: 'counter',
     labels: ['queue', 'why'],
-    doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
+    doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`); dead letters (`notify-dlq`) and failed replications (`replication-failed`) too.',
     act: 'Tasks are lost. Replication: start a resync. Events and access logs cannot be recovered.',
     from0: { queue: ['notify', 'replication', 'access-log'], why: ['age', 'rows'] },
   },

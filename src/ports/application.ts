@@ -86,10 +86,11 @@ export interface ObjectEvent {
 export type OnEvent = (event: ObjectEvent) => Awaitable<void>;
 
 /**
- * - `at-least-once`: events are stored in the commit of the change, and delivered by the worker `notify`, those of a key in their order. One that
- *   fails is delivered again for `notifyRetryMax`, then it is a dead letter, which `sluice admin notify` shows. Every process that writes
- *   to the same metadata needs the handler.
- * - `best-effort`: the handler is called in the process of the change, directly after it, in no order; what fails is logged, and never repeated.
+ * - `at-least-once`: events are stored in the commit of the change, and delivered by the worker `notify`, those of a
+ *   key in their order. One that fails is delivered again for `notifyRetryMax`, then it is a dead letter, which `sluice
+ *   admin notify` shows. Every process that writes to the same metadata needs the handler.
+ * - `best-effort`: the handler is called in the process of the change, directly after it, in no order; what fails is
+ *   logged, and never repeated.
  */
 export type EventDelivery = 'at-least-once' | 'best-effort';
 

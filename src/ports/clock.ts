@@ -7,6 +7,8 @@ export interface Clock {
   elapsed(): number;
   /** Resolves after `ms`, or immediately when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Whether a timer ends with the request that set it, as in workerd: no request may then wait for the timer of another one. */
+  readonly hasTimersOfRequests?: boolean;
 }
 
 /** The present for the checks of a signature. It differs from `Clock` where clients keep another time, as in a server for tests. */

@@ -85,8 +85,9 @@ export function compositeDigest(
 }
 
 /**
- * The ETag of an object in parts: the MD5 of what the ETags of its parts say (their MD5, unless they are encrypted) as hexadecimal, a hyphen,
- * their number. An upstream makes it by the same formula as this service, so it stands where domain and backends can import it.
+ * The ETag of an object in parts: the MD5 of what the ETags of its parts say (their MD5, unless they are encrypted) as
+ * hexadecimal, a hyphen, their number. An upstream makes it by the same formula as this service, so it stands where
+ * domain and backends can import it.
  */
 export const compositeEtag = (hasher: Pick<Hasher, 'create'>, digests: readonly Uint8Array[]): string =>
   `${toHex(compositeDigest(hasher, 'md5', digests))}-${digests.length}`;

@@ -45,7 +45,8 @@ export interface SinkTarget extends SinkFields {
   readonly type: keyof typeof kinds;
 }
 
-// The table of sinks. A kind is a row here, a file in `backends/sinks` and its line in `open-sinks.ts` beside it.
+// The table of sinks. A kind is a row here, a file in `backends/sinks` and its line in `open-sinks.ts` beside it; its
+// documents and packages are in ARCHITECTURE.md, "Adding things".
 
 /** What is sent to a target, in traces: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/ */
 interface Messaging {
@@ -56,7 +57,7 @@ interface Messaging {
   readonly destination?: (target: SinkFields) => string | undefined;
 }
 
-export interface SinkKind {
+interface SinkKind {
   /** The schemes of its URL; none where a binding reaches it. */
   readonly schemes: readonly string[];
   /** The fields that each target has, and those that it may have, beside those of all kinds. */
@@ -64,8 +65,10 @@ export interface SinkKind {
   readonly takes: readonly (keyof SinkFields)[];
   /** The values of `mode`, the default first. */
   readonly modes?: readonly string[];
-  /** The form of fields, and what is said of a text that has another. */
-  readonly forms?: Readonly<Partial<Record<keyof SinkFields, readonly [form: RegExp, fault: string]>>>;
+  /** The form of fields; `fault` is said of a text that has another, behind the name of its entry. */
+  readonly forms?: Readonly<
+    Partial<Record<keyof SinkFields, { readonly form: RegExp; readonly fault: string }>>
+  >;
   /** A password may stand without a user name. */
   readonly hasPasswordAlone?: true;
   /** The client library, where it has one. */
@@ -110,10 +113,10 @@ const kinds = {
     takes: [...password, ...tls, 'mode'],
     modes: ['insert', 'upsert'],
     forms: {
-      table: [
-        /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
-        'has a table that is not a name such as events or audit.events',
-      ],
+      table: {
+        form: /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
+        fault: 'has a table that is not a name such as events or audit.events',
+      },
     },
     packages: ['postgres'],
     messaging: { system: 'postgresql', operation: 'INSERT', destination: ({ table }) => table },
@@ -153,10 +156,10 @@ const kinds = {
     takes: [...password, ...tls, 'brokers', 'mode'],
     modes: ['SCRAM-SHA-512', 'SCRAM-SHA-256', 'PLAIN'],
     forms: {
-      brokers: [
-        /^[A-Za-z0-9.-]{1,253}:\d{1,5}(,[A-Za-z0-9.-]{1,253}:\d{1,5}){0,31}$/,
-        'has brokers that are not a list such as kafka-2:9092,kafka-3:9092',
-      ],
+      brokers: {
+        form: /^[A-Za-z0-9.-]{1,253}:\d{1,5}(,[A-Za-z0-9.-]{1,253}:\d{1,5}){0,31}$/,
+        fault: 'has brokers that are not a list such as kafka-2:9092,kafka-3:9092',
+      },
     },
     packages: ['@platformatic/kafka'],
     messaging: { system: 'kafka', operation: 'send', destination: ({ topic }) => topic },
@@ -165,7 +168,12 @@ const kinds = {
     schemes: [],
     needs: ['binding'],
     takes: [],
-    forms: { binding: [/^[A-Za-z_$][\w$]{0,127}$/, 'has a binding that is not a name such as EVENTS'] },
+    forms: {
+      binding: {
+        form: /^[A-Za-z_$][\w$]{0,127}$/,
+        fault: 'has a binding that is not a name such as EVENTS',
+      },
+    },
     messaging: { system: 'cloudflare_queues', operation: 'sendBatch', destination: ({ binding }) => binding },
   },
 } as const satisfies Readonly<Record<string, SinkKind>>;
@@ -177,6 +185,8 @@ export interface SinkMessage {
   readonly id: string;
   /** The bucket and the object: messages of one subject are delivered in order. */
   readonly subject: string;
+  /** Whose message it is. Owners share out what the sink can do at a time. */
+  readonly owner: string;
   readonly body: string;
   readonly contentType: string;
   /** The span of the delivery, for sinks whose messages have headers. */
@@ -200,9 +210,14 @@ export interface Delivery {
   readonly delivered: number;
   /** Why the next one was not delivered; absent when all were, and when the signal aborted. */
   readonly failure?: SinkFailure;
+  /** How long the messages waited for other deliveries of this sink; 0 where absent. */
+  readonly waitedMs?: number;
 }
 
-/** An event as the public service describes it: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+/**
+ * An event as the public service describes it:
+ * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ */
 export interface EventRecord {
   readonly eventVersion: string;
   readonly eventSource: string;
@@ -247,7 +262,7 @@ export interface EventRecord {
 
 export interface EventSink {
   /**
-   * Delivers in order, and stops at the first message that fails or when the signal aborts.
+   * Delivers messages of one owner in order, and stops at the first one that fails or when the signal aborts.
    * @throws the signal's reason, where no message was acknowledged before
    */
   deliver(messages: readonly SinkMessage[], signal: AbortSignal): Promise<Delivery>;

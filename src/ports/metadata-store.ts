@@ -5,6 +5,8 @@
  * contract suite (`test/contract/metadata-store.ts`), and each backend passes that suite.
  */
 
+import { isStorageFull, isStorageReadOnly } from './chunk-store.ts';
+
 /** How a column is stored: `json` is any JSON value, `blob` bytes, `int` a safe integer. */
 export type ColumnType = 'text' | 'int' | 'bool' | 'json' | 'blob';
 
@@ -40,6 +42,8 @@ export type TableKind = 'conditional' | 'plain' | 'counter';
 export interface Table<Row extends object, Partition extends string, Sort extends string> {
   readonly name: string;
   readonly kind: TableKind;
+  /** Whether an export of the metadata has its rows. Those of running processes and of log-ins mean nothing in another store. */
+  readonly isExported: boolean;
   /** Rows are read and committed one partition at a time. */
   readonly partition: readonly Partition[];
   /** Order inside a partition: text by UTF-8 bytes, int by value; a leading `-` sorts descending. */
@@ -153,7 +157,10 @@ export type Change<T> =
 export type SideChange =
   | { readonly at: At<AnyTable>; readonly put: object; readonly expiresAt?: number }
   | { readonly at: At<AnyTable>; readonly remove: object }
-  /** Adds to the `int` columns of a `counter` row, which starts at 0; exactly once per commit. `maxima` of the table take the larger value. */
+  /**
+   * Adds to the `int` columns of a `counter` row, which starts at 0; exactly once per commit. `maxima` of the table
+   * take the larger value.
+   */
   | {
       readonly at: At<AnyTable>;
       readonly add: object;
@@ -241,11 +248,43 @@ export class RowTooLong extends Error {}
 /** Bounds of a commit that every backend takes. */
 export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
+const encoder = new TextEncoder();
+
+/**
+ * The size of a row, the same on every backend: the bytes of its texts, blobs and JSON, 8 for other values. For a short text its length
+ * is used, which is close enough and costs nothing.
+ */
+export function rowBytes(row: object): number {
+  let bytes = 0;
+  // `in`, because an array of the values would be made for each row of each commit.
+  for (const column in row) {
+    const value = (row as Readonly<Record<string, unknown>>)[column];
+    if (value === undefined) continue;
+    if (typeof value === 'string') bytes += textBytes(value);
+    else if (value instanceof Uint8Array) bytes += value.length;
+    else if (typeof value === 'object') bytes += textBytes(JSON.stringify(value));
+    else bytes += 8;
+  }
+  return bytes;
+}
+
+const textBytes = (text: string): number => (text.length < 256 ? text.length : encoder.encode(text).length);
+
 /** The backend could not be reached in time, or the outcome of a commit is unknown. A retry is safe. */
 export class StoreUnavailable extends Error {}
 
 /** The backend answers, but this process cannot use it: its schema is newer, or it refuses the login. */
 export class StoreRefused extends Error {}
+
+/**
+ * Whether the store itself failed, so that other rows would fail as well. An error that is neither this nor
+ * `isRowFailure` may be either.
+ */
+export const isStoreFailure = (cause: unknown): boolean =>
+  cause instanceof StoreUnavailable ||
+  cause instanceof StoreRefused ||
+  isStorageFull(cause) ||
+  isStorageReadOnly(cause);
 
 /** The table and key of a damaged row, as text; `key` is the backend's own form of it. */
 interface DamagedRow {
@@ -267,6 +306,10 @@ export class MetadataDamaged extends Error {
     this.key = key;
   }
 }
+
+/** Whether the store refused these rows for themselves: a retry does not help, and other rows would be stored. */
+export const isRowFailure = (cause: unknown): boolean =>
+  cause instanceof RowTooLong || cause instanceof MetadataDamaged;
 
 /** A finding of a check of the whole store: a damaged row, or a range that cannot be read. */
 export interface MetadataFault {
@@ -356,10 +399,13 @@ export interface MetadataStore {
     change: (row: RowOf<T> | undefined) => RowOf<T>,
   ): Promise<RowOf<T>>;
   /**
-   * Writes a row of a conditional table in place of one whose read throws `MetadataDamaged`. False, and nothing is written, where the row can be
-   * read or is absent. Absent where an engine verifies and repairs its own data.
+   * Writes a row of a conditional table in place of one whose read throws `MetadataDamaged`. False, and nothing is
+   * written, where the row can be read or is absent. Absent where an engine verifies and repairs its own data.
+   * @param expiresAt store time from which the row is absent; one that has passed removes the row
    */
-  readonly replaceDamaged?: (<T extends AnyTable>(at: At<T>, row: RowOf<T>) => Promise<boolean>) | undefined;
+  readonly replaceDamaged?:
+    | (<T extends AnyTable>(at: At<T>, row: RowOf<T>, expiresAt?: number) => Promise<boolean>)
+    | undefined;
   /** Deletes a finished range of a plain table as one deletion. */
   clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void>;
 
@@ -397,8 +443,9 @@ export interface MetadataStore {
   readonly everyRow?: (table: AnyTable, position?: string) => AsyncIterable<RowPage>;
 
   /**
-   * Begins to watch for commits of all processes. The returned function costs microseconds and tells whether a read that begins now may find
-   * other rows than one that began with the call did; rows that have expired meanwhile do not count. Absent where that needs a round trip.
+   * Begins to watch for commits of all processes. The returned function costs microseconds and tells whether a read
+   * that begins now may find other rows than one that began with the call did; rows that have expired meanwhile do not
+   * count. Absent where that needs a round trip.
    */
   readonly watchCommits?: (() => () => boolean) | undefined;
 

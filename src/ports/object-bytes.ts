@@ -52,7 +52,19 @@ export interface ByteRange {
   readonly end: number;
 }
 
-export interface WriteOptions {
+/** Whom the use of a store counts for. */
+export interface Charged {
+  /** An account. Accounts share out what a store can do at a time; what names none shares it as one of them. */
+  readonly account?: string | undefined;
+}
+
+/** Whom and what a call of a store is for. */
+export interface StoreUse extends Charged {
+  /** The span that a store on the network names in its requests. */
+  readonly cause?: Cause | undefined;
+}
+
+export interface WriteOptions extends Charged {
   readonly cluster: string;
   /** Names the extent; derived from an op id. */
   readonly id: string;
@@ -100,7 +112,10 @@ export interface PoolHealth {
   /** Both are estimates, at most a minute old; 0 when they are unknown. */
   readonly bytesUsed: number;
   readonly chunkCount: number;
-  /** How many more bytes of content fit, replication counted; absent where the backend does not report it. */
+  /**
+   * How many more bytes of content fit, replication counted; absent where the backend does not report it. The domain
+   * adds that of local disks.
+   */
   readonly bytesFree?: number;
   /** The reason for the state `error`. The other pools of the cluster are reported nevertheless. */
   readonly error?: string;
@@ -138,7 +153,8 @@ export interface ForwardedPart {
   readonly receipt: string;
 }
 
-interface ForwardedPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed' | 'signal' | 'cause'> {
+interface ForwardedPartWrite
+  extends Pick<WriteOptions, 'account' | 'size' | 'confirm' | 'claimed' | 'signal' | 'cause'> {
   readonly upload: ForwardedUpload;
   readonly part: number;
 }
@@ -149,16 +165,18 @@ interface ForwardedPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'cl
  */
 export interface UploadBytes {
   /** Opens an upload that is to become the extent `id`. */
-  begin(options: Pick<WriteOptions, 'cluster' | 'id' | 'owner' | 'cause'>): Promise<ForwardedUpload>;
+  begin(
+    options: Pick<WriteOptions, 'account' | 'cluster' | 'id' | 'owner' | 'cause'>,
+  ): Promise<ForwardedUpload>;
   /** Stores a part; the same number again replaces it. A source that throws replaces nothing. @throws UploadGone */
   writePart(source: AsyncIterable<Uint8Array>, options: ForwardedPartWrite): Promise<ForwardedPart>;
   /**
    * Assembles the extent from these parts; durable on return, and idempotent for the same parts.
    * @throws PartsChanged, UploadGone
    */
-  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], cause?: Cause): Promise<void>;
+  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], use?: StoreUse): Promise<void>;
   /** Removes the parts and the extent, as far as there are any. Idempotent. */
-  discard(upload: ForwardedUpload, cause?: Cause): Promise<void>;
+  discard(upload: ForwardedUpload, use?: StoreUse): Promise<void>;
 }
 
 export interface StoredMark {
@@ -251,7 +269,7 @@ export interface ObjectBytes {
    * consumer that keeps bytes copies them. An array that holds the whole range belongs to the consumer.
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when bytes do not exist.
    */
-  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, cause?: Cause): AsyncIterable<Uint8Array>;
+  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, use?: StoreUse): AsyncIterable<Uint8Array>;
   /**
    * Removes extents; missing ones are no error. Durable on return. A removed extent may still be readable until its space is reclaimed: a
    * reader that began just before is not interrupted.
@@ -270,8 +288,11 @@ export interface ObjectBytes {
   readonly removals?: RemovalMarks<Extent> | undefined;
   /** Reclaims the space of removed extents: one bounded unit of work; true when there is more to do. */
   readonly compact?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
-  /** Reports every cluster, also if others fail: one that does not answer is `unreachable`. */
-  health(): Promise<readonly ClusterHealth[]>;
+  /**
+   * Reports every cluster, also if others fail: one that does not answer is `unreachable`.
+   * @param cluster the only one to ask, so that the report waits for no other one; an unknown cluster has no report
+   */
+  health(cluster?: string): Promise<readonly ClusterHealth[]>;
   close(): Promise<void>;
 }
 
@@ -311,6 +332,8 @@ export interface ClusterView {
   readonly closed: ReadonlySet<string>;
   /** The only cluster of the default policy, so that no choice is needed; otherwise undefined. */
   readonly only: string | undefined;
+  /** Listed clusters whose rows are damaged; they take no writes. */
+  readonly damaged: readonly string[];
   /** Clusters that the settings do not list although they may hold chunks. Their objects cannot be read. */
   readonly leftOut: readonly string[];
 }

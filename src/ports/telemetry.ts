@@ -1,4 +1,7 @@
-/** Logs, counters and durations of the service, through one port. Names and labels of metrics are those of the table `src/metrics/metrics.ts`. */
+/**
+ * Logs, counters and durations of the service, through one port. Names and labels of metrics are those of the table
+ * `src/metrics/metrics.ts`.
+ */
 import type { Awaitable } from '../base/awaitable.ts';
 import type { KnownLabel, MetricLabels, MetricName, NoLabels } from '../metrics/metrics.ts';
 
@@ -23,8 +26,8 @@ export interface Exemplar {
 export const noLabels: NoLabels = {};
 
 /**
- * Metrics by the names of the table. A call finds its series by the values of the labels, and reads those that the row names: one object can serve
- * several metrics, and what else it has is ignored. No call throws.
+ * Metrics by the names of the table. A call finds its series by the values of the labels, and reads those that the row
+ * names: one object can serve several metrics, and what else it has is ignored. No call throws.
  */
 export interface Metrics {
   /** Adds to a counter; `by` is 1 when absent. */

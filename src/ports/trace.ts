@@ -5,6 +5,9 @@
 
 export type Attributes = Readonly<Record<string, string | number | boolean>>;
 
+/** What traces call the system of requests to services of AWS, and to others with their protocols. */
+export const awsApi = 'aws-api';
+
 /** What a trace is about, as far as it is known at the moment. */
 export interface TraceSubject {
   readonly requestId: string;
@@ -30,6 +33,13 @@ export interface TraceEnd {
   readonly at?: number;
 }
 
+/**
+ * The stages of the pipeline that are spans of a request, in their order. Each begins once, and ends the one before. `gateway.ts` and
+ * `gateway/serve.ts` begin them; the tracer adds `reply`. docs/operations/traces.md names them, and `test/tidy/places.test.ts` compares.
+ */
+export const stages = ['identify', 'select', 'bucket', 'authorize', 'body', 'handle', 'reply'] as const;
+export type Stage = (typeof stages)[number];
+
 /** Records one request, or one piece of background work. */
 export interface Trace extends Cause {
   /** 32 hexadecimal digits. */
@@ -37,10 +47,10 @@ export interface Trace extends Cause {
   /** Its spans are exported. */
   readonly isSampled: boolean;
   /** Begins the next stage of the pipeline; the one before ends. */
-  stage(name: string): void;
+  stage(name: Stage): void;
   /** The same ports, whose calls are recorded as spans of this trace. */
   view<C extends object>(ctx: C): C & { readonly trace: Trace };
-  /** Ends of the longest calls of backends, such as `metadata.commit versions 12.5 ms`; at most `max`. */
+  /** The longest calls of backends, at most `max`: `metadata.commit versions 12.5 ms`, with ` and runs` or the error behind it. */
   slowestCalls(max: number): readonly string[];
   /** The head of the reply is ready: what follows is the pace of its reader. */
   answered(end: TraceEnd): void;
@@ -55,7 +65,7 @@ export interface TraceBeginning {
   /** By the monotonic clock; absent: now. */
   readonly startedAt?: number;
   /** The stage that it begins in. */
-  readonly stage?: string;
+  readonly stage?: Stage;
   /** Called when the trace is kept or shown, and not for every trace. */
   describe(): Attributes;
   /** The `traceparent` that the request came with. */

@@ -13,21 +13,44 @@ interface Address {
   readonly key: string;
 }
 
+interface Domain {
+  readonly domain: string;
+  /** Of websites. */
+  readonly isSite: boolean;
+}
+
 export interface AddressRules {
-  /** Lower-case domains under which `<bucket>.<domain>` names a bucket. */
-  readonly domains: readonly string[];
-  /** The same for `<bucket>.<domain>` as the address of a bucket's website. */
-  readonly websiteDomains: readonly string[];
+  /** Lower-case domains under which `<bucket>.<domain>` names a bucket or its website, the longest first (`sortDomains`). */
+  readonly domains: readonly Domain[];
   /** '' or a path such as `/s3` under which the gateway is mounted. */
   readonly basePath: string;
 }
 
-/** The bucket that the host names under one of the domains, or undefined. */
-export function bucketOfHost(host: string | undefined, domains: readonly string[]): string | undefined {
-  if (host === undefined || domains.length === 0) return undefined;
+/** What a host names: a bucket, and whether the host is the address of its website. */
+interface NamedByHost {
+  readonly bucket: string | undefined;
+  readonly isSite: boolean;
+}
+
+const noName: NamedByHost = { bucket: undefined, isSite: false };
+
+/** One domain may be below another: the longest one that fits counts, and that of websites where both are the same. */
+export function sortDomains(
+  domains: readonly string[],
+  websiteDomains: readonly string[],
+): readonly Domain[] {
+  return [
+    ...websiteDomains.map((domain) => ({ domain, isSite: true })),
+    ...domains.map((domain) => ({ domain, isSite: false })),
+  ].sort((a, b) => b.domain.length - a.domain.length);
+}
+
+export function readHost(host: string | undefined, { domains }: AddressRules): NamedByHost {
+  if (host === undefined || domains.length === 0) return noName;
   const name = host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
-  const domain = domains.find((each) => name.endsWith(`.${each}`));
-  return domain === undefined ? undefined : name.slice(0, -domain.length - 1);
+  const found = domains.find(({ domain }) => name === domain || name.endsWith(`.${domain}`));
+  if (found === undefined || name === found.domain) return noName;
+  return { bucket: name.slice(0, -found.domain.length - 1), isSite: found.isSite };
 }
 
 /** The path without the mount point; undefined for a path outside of it. */

@@ -42,7 +42,7 @@ export function readAdminTarget(
 }
 
 /** A path with the values of its names. */
-export const fillPath = (path: string, params: ReadonlyMap<string, string>): string =>
+export const fillPath = (path: string, params: Pick<ReadonlyMap<string, string>, 'get'>): string =>
   path.replace(/:(\w+)/g, (_, part) => params.get(part) ?? '');
 
 /** A decoded slash is refused, because the path that policies see would be that of something else. */

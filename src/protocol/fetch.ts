@@ -1,8 +1,11 @@
 /** Converts a fetch `Request` to the gateway's input, and its reply to a `Response`, without runtime APIs. */
 import type { Reply } from './reply.ts';
-import { type Incoming, type Wire, WireHeaders } from './wire.ts';
+import { byteString, type Incoming, type Wire, WireHeaders } from './wire.ts';
 
-/** What a runtime knows of a request beyond its `Request`: the client's address (`remote`), TLS (`secure`), raw target and headers. `isRewritten: false`: its `request.url` is raw. */
+/**
+ * What a runtime knows of a request beyond its `Request`: the client's address (`remote`), TLS (`secure`), raw target
+ * and headers. `isRewritten: false`: its `request.url` is raw.
+ */
 export type FetchFacts = Partial<Pick<Wire, 'remote' | 'secure' | 'target' | 'headers' | 'isRewritten'>>;
 
 /**
@@ -32,10 +35,16 @@ function parseTarget(url: string): string {
   return target.startsWith('/') ? target : `/${target}`;
 }
 
+/**
+ * workerd decodes a header as UTF-8, where the standard has a character for each byte. A value up to U+00FF is left as
+ * it is: it may be either.
+ */
+const toByteString = (value: string): string => (/[^\0-\xff]/.test(value) ? byteString(value) : value);
+
 /** A Request made by hand has no Host header; its URL names the host all the same. */
 function flatten(request: Request): string[] {
   const flat: string[] = [];
-  for (const [name, value] of request.headers) flat.push(name, value);
+  for (const [name, value] of request.headers) flat.push(name, toByteString(value));
   if (!request.headers.has('host')) flat.push('host', parseHost(request.url));
   return flat;
 }

@@ -2,7 +2,9 @@
  * Forms as browsers send them: `multipart/form-data` (RFC 7578), whose fields come before its file. The fields are
  * read whole, within bounds; the file is a stream.
  */
+
 import { fail, type Refusal } from '../base/errors.ts';
+import { decodeUtf8Strictly } from '../base/text/utf8.ts';
 import { escapeText } from './formats/codec.ts';
 
 /** Everything but the file (public API "POST Object"). */
@@ -75,7 +77,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string
           elements: { ArgumentName: part.name },
         });
       if (fields.size >= fieldsMax) throw fail('MaxPostPreDataLengthExceededError');
-      fields.set(part.name, decodeUtf8(await cursor.read(delimiter)));
+      fields.set(part.name, decodePart(await cursor.read(delimiter)));
     }
   } catch (cause) {
     await cursor.close();
@@ -112,12 +114,12 @@ interface PartHead {
 
 /** The part after a delimiter: the head of a field, or the end of the form. */
 async function readHead(cursor: FormCursor): Promise<PartHead | undefined> {
-  const mark = decodeUtf8(await cursor.take(2));
+  const mark = decodePart(await cursor.take(2));
   if (mark === '--') return undefined;
   if (mark !== '\r\n') throw malformedForm();
   let disposition: string | undefined;
   for (;;) {
-    const line = decodeUtf8(await cursor.read(lineBreak));
+    const line = decodePart(await cursor.read(lineBreak));
     if (line === '') break;
     const value = /^content-disposition[ \t]*:(.*)$/is.exec(line)?.[1];
     if (value === undefined) continue;
@@ -144,12 +146,10 @@ function parseDisposition(value: string | undefined): PartHead {
   return { name: name.toLowerCase(), fileName: input.get('filename') ?? '' };
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 /** @throws MalformedPOSTRequest for what is not UTF-8 */
-function decodeUtf8(bytes: Uint8Array): string {
+function decodePart(bytes: Uint8Array): string {
   try {
-    return utf8.decode(bytes);
+    return decodeUtf8Strictly(bytes);
   } catch {
     throw malformedForm();
   }

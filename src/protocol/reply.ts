@@ -13,3 +13,7 @@ export interface Reply {
   /** A stream's array is valid until the array after the next is requested. Absent: no body. */
   readonly body?: ReplyBody;
 }
+
+/** The id that the gateway gave to the request; undefined in a reply that a runtime made itself. */
+export const findRequestId = ({ headers }: Pick<Reply, 'headers'>): string | undefined =>
+  headers.find(([name]) => name.toLowerCase().endsWith('-request-id'))?.[1];

@@ -347,7 +347,10 @@ export function asciiHeader(value: string): string {
   return percentEncode(extended, /[\t\x20-\x7e]/);
 }
 
-/** Headers that are stored with an object as a client sent them, and returned under the same names (public API "System-defined object metadata"). */
+/**
+ * Headers that are stored with an object as a client sent them, and returned under the same names (public API
+ * "System-defined object metadata").
+ */
 export const systemHeaders = [
   'cache-control',
   'content-disposition',

@@ -3,32 +3,29 @@
  * handler sees them. The `mfa` header is read here too.
  */
 import { verifyMfaHeader } from '../auth/session/mfa.ts';
+import type { MemoryHolder } from '../base/body-budget.ts';
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
-import {
-  type ChecksumAlgorithm,
-  type Claims,
-  checksumAlgorithms,
-  digestBytes,
-  digesting,
-} from '../domain/content/digests.ts';
+import { type ChecksumAlgorithm, type Claims, checksumFacts, digesting } from '../domain/content/digests.ts';
 import { type Content, contentMax } from '../domain/content/store-bytes.ts';
 import { dialects } from '../protocol/dialect.ts';
 import { bodyMaxDefault, isChecksumHeader, type Operation } from '../protocol/operations/operations.ts';
+import { checksumNames } from '../protocol/schemas/common.ts';
 import { defined, header, type Tags } from './parameters.ts';
-import type { Authorized, AuthorizedInBucket, BufferCounter } from './request.ts';
+import type { Authorized, AuthorizedInBucket, BufferCounter, RequestContext } from './request.ts';
 
 export const emptyBody = new Uint8Array(0);
 
 /**
  * The body of an operation that does not stream; undefined where there is none to read or to verify.
- * @throws MaxMessageLengthExceeded, BadDigest, SlowDown where bodies hold all the memory that they may, or what the signature of the payload is refused with
+ * @throws MaxMessageLengthExceeded, BadDigest, SlowDown where bodies hold all the memory that they may, or what the
+ *   signature of the payload is refused with
  */
 export function readBody(
   ctx: Pick<Context, 'hasher' | 'bodyMemory'>,
-  request: Pick<Authorized, 'wire' | 'own' | 'payload' | 'identity'>,
+  request: Pick<Authorized, 'wire' | 'own' | 'payload' | 'identity'> & HolderFacts,
   {
     hasBody,
     row,
@@ -50,7 +47,7 @@ export function readBody(
     claims: readClaims(request, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
-  const holder = request.identity?.owner ?? '';
+  const holder = findMemoryHolder(request);
   countedIn.bufferedFor = holder;
   const charged = tap(digests.content, {
     see({ length }) {
@@ -66,6 +63,21 @@ export function readBody(
   });
   return gather(charged, { max, tooLong: () => tooLong(max) });
 }
+
+type HolderFacts = Pick<RequestContext, 'identity' | 'bucket'>;
+
+/**
+ * The account for whose requests memory is reserved, and whose turns of the event loop they take. Anonymous callers
+ * count for the account of the bucket, because it lets them in and could have twice as much otherwise.
+ */
+export const findHolder = ({ identity, bucket }: HolderFacts): string =>
+  identity?.owner ?? bucket?.owner ?? '';
+
+/** The same account, and whether the caller is anonymous: such callers may not hold all that is left to it. */
+export const findMemoryHolder = (request: HolderFacts): MemoryHolder => ({
+  account: findHolder(request),
+  isAnonymous: request.identity === undefined,
+});
 
 const tooLong = (max: number) =>
   fail('MaxMessageLengthExceeded', { elements: { MaxMessageLengthBytes: max } });
@@ -141,7 +153,7 @@ function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum
 
 /** By bare header name. */
 const algorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
-  checksumAlgorithms.map((algorithm) => [`checksum-${algorithm.toLowerCase()}`, algorithm]),
+  checksumNames.map((algorithm) => [`checksum-${algorithm.toLowerCase()}`, algorithm]),
 );
 
 /** The checksum in a header, if any. @throws InvalidRequest when malformed or more than one */
@@ -155,7 +167,7 @@ export function claimedChecksum(
     if (!algorithms.has(name))
       throw fail(
         'InvalidRequest',
-        `The header ${name} is not a checksum that this service verifies: ${checksumAlgorithms.join(', ')}.`,
+        `The header ${name} is not a checksum that this service verifies: ${checksumNames.join(', ')}.`,
       );
   const found = names.map((name) => {
     const algorithm = algorithms.get(name) as ChecksumAlgorithm;
@@ -172,14 +184,14 @@ export function claimedChecksum(
 
 function valid(value: string, algorithm: ChecksumAlgorithm): string {
   // A completed composite checksum may carry `-<parts>`.
-  if (isDigest(value.replace(/-\d{1,5}$/, ''), digestBytes[algorithm])) return value;
+  if (isDigest(value.replace(/-\d{1,5}$/, ''), checksumFacts[algorithm].bytes)) return value;
   throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
 }
 
 /** By the name of the trailer, of both dialects. */
 const trailerAlgorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
   dialects.flatMap(({ headerPrefix }) =>
-    checksumAlgorithms.map(
+    checksumNames.map(
       (algorithm) => [`${headerPrefix}checksum-${algorithm.toLowerCase()}`, algorithm] as const,
     ),
   ),
@@ -189,7 +201,7 @@ const trailerAlgorithms: ReadonlyMap<string, ChecksumAlgorithm> = new Map(
 function algorithmOfTrailer(name: string): ChecksumAlgorithm {
   const found = trailerAlgorithms.get(name);
   if (found !== undefined) return found;
-  throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumAlgorithms.join(', ')}.`);
+  throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumNames.join(', ')}.`);
 }
 
 /** Whether a text is the base64 of exactly `bytes` bytes. */
@@ -203,9 +215,9 @@ const atobLength = (text: string): number =>
 /** The algorithm named by a header such as `checksum-algorithm`. */
 export function parseAlgorithm(raw: string | undefined, name: string): ChecksumAlgorithm | undefined {
   if (raw === undefined) return undefined;
-  const found = checksumAlgorithms.find((algorithm) => algorithm === raw.toUpperCase());
+  const found = checksumNames.find((algorithm) => algorithm === raw.toUpperCase());
   if (found === undefined)
-    throw fail('InvalidRequest', `${name} must be one of ${checksumAlgorithms.join(', ')}, not "${raw}"`);
+    throw fail('InvalidRequest', `${name} must be one of ${checksumNames.join(', ')}, not "${raw}"`);
   return found;
 }
 

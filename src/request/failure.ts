@@ -2,7 +2,7 @@
 import { fail, Refusal } from '../base/errors.ts';
 import { isStorageFull, isStorageReadOnly } from '../ports/chunk-store.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
-import { DataUnavailable } from '../ports/object-bytes.ts';
+import { ChunkDamaged, ChunkMissing, DataUnavailable } from '../ports/object-bytes.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
 
 const readOnlyMessage =
@@ -47,6 +47,13 @@ export function toFailure(cause: unknown, signal: AbortSignal): Failure {
       level: 'ERROR',
       message: 'metadata is damaged: see docs/recovery.md',
       fields: { table: cause.table, row: cause.row, cause },
+    };
+  if (cause instanceof ChunkDamaged || cause instanceof ChunkMissing)
+    return {
+      refusal: fail('InternalError', { cause }),
+      level: 'ERROR',
+      message: 'bytes of an object are damaged or missing: see docs/recovery.md',
+      fields: { cause },
     };
   if (cause instanceof DataUnavailable)
     return {

@@ -1,6 +1,6 @@
 /** The headers, query parameters and tags of a request as values, with refusals that name what was wrong. */
 import { fail, Refusal } from '../base/errors.ts';
-import { fromBase64, toBase64 } from '../base/text/base64.ts';
+import { fromBase64, textToBase64 } from '../base/text/base64.ts';
 import type { UploadName } from '../domain/uploads/upload-session.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { readXml } from '../protocol/formats/codec.ts';
@@ -63,6 +63,9 @@ export function utf8Length(text: string): number {
   }
 }
 
+export const isOneOf = <const T extends readonly string[]>(choices: T, raw: string): raw is T[number] =>
+  choices.includes(raw);
+
 /** Drops what is undefined, so that optional properties are absent and not undefined. */
 export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const retained: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
@@ -121,13 +124,10 @@ interface Token {
   readonly after: string;
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true });
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 export const writeToken = (token: Token): string =>
-  toBase64(encoder.encode(JSON.stringify(token)))
-    .replaceAll('+', '-')
-    .replaceAll('/', '_')
-    .replaceAll('=', '');
+  textToBase64(JSON.stringify(token)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 
 /** @throws InvalidArgument for an empty token; any other text than a token is taken as a literal marker */
 export function readToken(raw: string | undefined): Token | undefined {

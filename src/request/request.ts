@@ -8,6 +8,7 @@
  * ends.
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
+import type { MemoryHolder } from '../base/body-budget.ts';
 import type { Refusal } from '../base/errors.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import type { RecordedRows, Recorder } from '../domain/common/recorder.ts';
@@ -57,11 +58,11 @@ export interface AuditRecorder extends Recorder {
   end(ending: Ending): Promise<void>;
 }
 
-/** The memory that a request reserves in `BodyMemory`, from the first byte of its body until it is answered. */
+/** The memory that a request reserves in `bodyMemory`, from the first byte of its body until it is answered. */
 export interface BufferCounter {
   bufferedBytes: number;
-  /** The account that the memory is reserved for; '' for anonymous callers. */
-  bufferedFor: string;
+  /** For whom; undefined before the first byte. */
+  bufferedFor: MemoryHolder | undefined;
 }
 
 /** The operation of a request that was refused before one was selected. */
@@ -202,7 +203,7 @@ export function receive(
     admission: undefined,
     record: undefined,
     bufferedBytes: 0,
-    bufferedFor: '',
+    bufferedFor: undefined,
     // All fields are present from the start, so that the object keeps its hidden class and stays fast to read.
     wire: undefined,
     query: undefined,

@@ -1,6 +1,7 @@
 /**
- * The smallest gateway for a Worker: the storage protocol over `cloudflare()`, without the other storages, the background workers (which run
- * in the object) and, unless it is passed, the operator API. A bundler leaves out what is not imported.
+ * The smallest gateway for a Worker: the storage protocol over `cloudflare()`, without the other storages, the
+ * background workers (which run in the object) and, unless it is passed, the operator API. A bundler leaves out what is
+ * not imported.
  */
 
 import { createStorageGateway } from '../gateway.ts';
@@ -18,7 +19,6 @@ export type {
   PresignPostOptions,
   Storage,
 } from '../gateway-opener.ts';
-export { adminApi } from '../handlers/areas.ts';
 export type { AdminApi } from '../handlers/handler.ts';
 export type { Authorize, AuthorizeAnswer, ObjectEvent, OnEvent } from '../ports/application.ts';
 export type { FetchFacts } from '../protocol/fetch.ts';
@@ -28,7 +28,7 @@ export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';
 
 export interface WorkerOptions extends Omit<OpenOptions, 'storage' | 'workers'> {
   readonly storage: Storage;
-  /** `adminApi` of this module serves `/admin/v1`. Absent: there is none, and the bundle is smaller. */
+  /** `adminApi` of `sluice/admin-api` serves `/admin/v1`. Absent: there is none, and the bundle is smaller. */
   readonly adminApi?: AdminApi;
 }
 

@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { dataBackends } from '../config/data.ts';
 import type { Config } from '../config.ts';
-import { everyCluster } from '../metadata/background/clusters.ts';
+import { everyCluster, readClusters } from '../metadata/background/clusters.ts';
 import {
   copyInstallation,
   explainRefusal,
@@ -66,7 +67,8 @@ export async function isNew(
   { config, mode, stored }: Pick<CheckOptions, 'config' | 'mode' | 'stored'>,
 ): Promise<boolean> {
   if ((await findOrDamage(metadata, mode)) !== undefined) return false;
-  if ((await everyCluster(metadata)).length > 0) return false;
+  const { found: rows, hasDamaged } = await readClusters(metadata);
+  if (rows.length > 0 || hasDamaged) return false;
   if (mode === 'init') return true;
   const { found: clusters } = await foundClusters(config, stored);
   // The cause, not that the key is missing.
@@ -160,7 +162,7 @@ interface FoundClusters {
 
 async function foundClusters(config: Config, stored: MarkedStore | undefined): Promise<FoundClusters> {
   if (stored?.marks !== undefined) return foundIn(stored.marks);
-  if (config.SVC_DATA_BACKEND !== 'file') return { found: [], away: [] };
+  if (!dataBackends[config.SVC_DATA_BACKEND].isOnDisks) return { found: [], away: [] };
   const found = await Promise.all(
     config.SVC_POOL_CLUSTERS.map(async ({ id, dir }) => {
       const directory = dir ?? inDataDir(config, 'chunks', id);
@@ -261,8 +263,8 @@ const wrongMark = (
 ): string => `the mark in ${place} names installation ${now}, and not ${id}`;
 
 /**
- * Replaces the mark of another installation. A lock file beside it, shared by the processes of one installation, keeps others from doing the
- * same meanwhile. The new mark is renamed into place, so that it is never absent.
+ * Replaces the mark of another installation. A lock file beside it, shared by the processes of one installation, keeps
+ * others from doing the same meanwhile. The new mark is renamed into place, so that it is never absent.
  */
 async function replaceMark(
   directory: string,

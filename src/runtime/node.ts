@@ -49,8 +49,9 @@ function observe(): AsyncLocalStorage<Exchange> {
 }
 
 /**
- * `export const GET = routeHandler(openStorage)`. A function opens the gateway at the first request, because builds load routes too. Call `routeHandler`
- * where the application starts: requests that began before have no facts, so that policies treat their address as unknown.
+ * `export const GET = routeHandler(openStorage)`. A function opens the gateway at the first request, because builds
+ * load routes too. Call `routeHandler` where the application starts: requests that began before have no facts, so that
+ * policies treat their address as unknown.
  */
 export function routeHandler(
   gateway: Opened | (() => Awaitable<Opened>),

@@ -1,12 +1,17 @@
 /**
- * The gateway on workerd. With the bindings `SLUICE` (the class `SluiceMetadata`) and `BUCKET` (R2) it is durable; without them everything is
- * in the memory of one isolate, for a trial. The runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be
- * addressed. The console is served from the binding of static assets `ASSETS`, whose directory is `dist/console` of the package.
+ * The gateway on workerd. With the bindings `SLUICE` (the class `SluiceMetadata`) and `BUCKET` (R2) it is durable;
+ * without them everything is in the memory of one isolate, for a trial. The runtime normalises `request.url`, so a key
+ * with a `.` or `..` segment cannot be addressed. The console is served from the binding of static assets `ASSETS`,
+ * whose directory is `dist/console` of the package.
  */
 import { withLength } from '../adapters.ts';
 import { parseConfig } from '../config/read-config.ts';
 import type { Environment } from '../config.ts';
-import { createGateway, type Gateway } from '../gateway.ts';
+import { createStorageGateway, type Gateway } from '../gateway.ts';
+import { adminOperations } from '../handlers/admin/router.ts';
+import { answerSiblings } from '../handlers/areas.ts';
+import { serveConsole } from '../handlers/console.ts';
+import type { AdminApi } from '../handlers/handler.ts';
 import { openPortable } from '../portable-context.ts';
 import { systemClock } from '../ports/clock.ts';
 import type { ConsoleAssets } from '../ports/console-assets.ts';
@@ -21,6 +26,12 @@ import { openCloudflare } from './cloudflare/storage.ts';
 export type { CloudflareBindings, MetadataNamespace } from './cloudflare/bindings.ts';
 export { SluiceMetadata } from './cloudflare/metadata-object.ts';
 export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';
+
+/**
+ * All of it is in the bundle. `admin-gateway.ts` loads it later, for which a bundler wraps each module: 25 kB more, and
+ * no sooner a start.
+ */
+const adminApi: AdminApi = { share: answerSiblings, serveConsole, open: async () => adminOperations };
 
 /** A binding of static assets. */
 interface Assets {
@@ -52,7 +63,7 @@ function gatewayFrom(env: Environment): Gateway {
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
-  const clock = systemClock;
+  const clock = { ...systemClock, hasTimersOfRequests: true };
   const telemetry = {
     ...silentTelemetry,
     log: createLineLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) }),
@@ -70,8 +81,9 @@ function gatewayFrom(env: Environment): Gateway {
   const { context } = isDurable
     ? openCloudflare(config, bindings as CloudflareBindings, { telemetry, tracer })
     : openPortable(config, { clock, telemetry, tracer });
-  return createGateway(
+  return createStorageGateway(
     assets === undefined ? context : { ...context, consoleAssets: consoleFrom(assets as Assets) },
+    { adminApi },
   );
 }
 

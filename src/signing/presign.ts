@@ -2,6 +2,7 @@
  * What lets its holder do one request: links, with signature version 4 in the query (public API "Authenticating requests: using query
  * parameters"), and forms, with a signed policy (public API "Browser-based uploads using POST").
  */
+import { textToBase64 } from '../base/text/base64.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/cryptography.ts';
@@ -113,13 +114,10 @@ export function presignForm({ hasher, clock }: Ctx, form: PresignedForm): Readon
     ...(bytes === undefined ? [] : [['content-length-range', bytes.min ?? 0, bytes.max]]),
   ];
   const expiration = new Date(now + expiresSeconds * 1000).toISOString();
-  const policy = toBase64(JSON.stringify({ expiration, conditions }));
+  const policy = textToBase64(JSON.stringify({ expiration, conditions }));
   const signingKey = deriveSigningKey(hasher, secretKey, { dialect: amz, scope });
   return { key, ...fixed, policy, [name('signature')]: toHex(hasher.hmacSha256(signingKey, policy)) };
 }
-
-const toBase64 = (text: string): string =>
-  btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));
 
 // Signs a URL (signature version 4 in the query): every client that has it may send that request until it expires.
 

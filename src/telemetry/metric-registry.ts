@@ -73,7 +73,6 @@ export function createMetricRegistry(options: RegistryOptions): MetricRegistry {
     own,
     async metrics(format = 'text') {
       const mine = await own();
-      // An aggregate of one is what a single process would show, so there is one path.
       const parts = gather === undefined ? [mine] : await gather(mine);
       const node = gather === undefined ? mine : sumMetrics(parts);
       return expose(node, format, format === 'openmetrics' ? gatherExemplars(parts) : undefined);
@@ -98,7 +97,7 @@ export function sumMetrics(parts: readonly ProcessMetrics[]): ProcessMetrics {
     families.set(metric.name, family);
     for (const each of metric.values) {
       const { labels, metricName } = each;
-      const series = seriesOf(each);
+      const series = formatSeries(each);
       const sum = family.sums.get(series);
       const value = sum === undefined ? each.value : combine[metric.aggregator](sum.value, each.value);
       family.sums.set(series, { labels, value, metricName });
@@ -202,6 +201,27 @@ export function zeroSets(
   );
 }
 
+/** A row of the table of metrics with its series. */
+abstract class Metric<Series extends object> {
+  readonly name: string;
+  readonly row: MetricRow;
+  readonly series: SeriesTree<Series>;
+
+  constructor(name: string, row: MetricRow, create: (labels: Labels) => Series) {
+    this.name = name;
+    this.row = row;
+    this.series = new SeriesTree(row.labels, create);
+  }
+
+  /** As `/metrics` shows them. */
+  abstract values(): Value[];
+
+  read(): ExposedMetric {
+    const { doc, kind, across = 'sum' } = this.row;
+    return { name: this.name, help: doc, type: kind, aggregator: across, values: this.values() };
+  }
+}
+
 // Counters and gauges.
 
 interface NumberSeries {
@@ -209,15 +229,9 @@ interface NumberSeries {
   value: number;
 }
 
-class NumberMetric {
-  readonly name: string;
-  readonly row: MetricRow;
-  readonly series: SeriesTree<NumberSeries>;
-
+class NumberMetric extends Metric<NumberSeries> {
   constructor(name: string, row: MetricRow) {
-    this.name = name;
-    this.row = row;
-    this.series = new SeriesTree(row.labels, (labels) => ({ labels, value: 0 }));
+    super(name, row, (labels) => ({ labels, value: 0 }));
   }
 
   replace(values: Iterable<readonly [Labels, number]>): void {
@@ -225,20 +239,14 @@ class NumberMetric {
     for (const [labels, value] of values) this.series.at(labels).value = value;
   }
 
-  read(): ExposedMetric {
-    const { doc, kind, across = 'sum' } = this.row;
-    const values = Array.from(this.series.all, ({ labels, value }) => ({
-      labels,
-      value,
-      metricName: this.name,
-    }));
-    return { name: this.name, help: doc, type: kind, aggregator: across, values };
+  values(): Value[] {
+    return Array.from(this.series.all, ({ labels, value }) => ({ labels, value, metricName: this.name }));
   }
 }
 
-// Rows that name many things, such as buckets, show the busiest, so that their series are bounded (the algorithm "space saving"): one that is new
-// takes the place of the least busy one and begins with its count, so that a busy newcomer soon stands above the others, and rates of those that
-// stay are exact.
+// Rows that name many things, such as buckets, show the busiest, so that their series are bounded (the algorithm "space
+// saving"): one that is new takes the place of the least busy one and begins with its count, so that a busy newcomer
+// soon stands above the others, and rates of those that stay are exact.
 
 interface Place {
   readonly labels: Labels;
@@ -300,22 +308,14 @@ class Ranking {
 
 // A histogram whose observation is an addition to an array.
 
-class HistogramMetric {
-  readonly name: string;
-  readonly row: MetricRow;
-  readonly series: SeriesTree<HistogramSeries>;
-
+class HistogramMetric extends Metric<HistogramSeries> {
   constructor(name: string, row: MetricRow) {
-    this.name = name;
-    this.row = row;
     const bounds = row.buckets ?? [];
-    this.series = new SeriesTree(row.labels, (labels) => new HistogramSeries(labels, bounds));
+    super(name, row, (labels) => new HistogramSeries(labels, bounds));
   }
 
-  read(): ExposedMetric {
-    const { doc, across = 'sum' } = this.row;
-    const values = [...this.series.all].flatMap((each) => each.values(this.name));
-    return { name: this.name, help: doc, type: 'histogram', aggregator: across, values };
+  values(): Value[] {
+    return [...this.series.all].flatMap((each) => each.values(this.name));
   }
 }
 
@@ -423,7 +423,7 @@ function numberText(value: number): string {
 }
 
 /** Identifies a value among those of all processes. */
-const seriesOf = ({ metricName, labels }: Value): string => `${metricName}${JSON.stringify(labels)}`;
+const formatSeries = ({ metricName, labels }: Value): string => `${metricName}${JSON.stringify(labels)}`;
 
 /** @param exemplars by series; for OpenMetrics only */
 function expose(
@@ -441,7 +441,7 @@ function expose(
       const { metricName, labels } = value;
       const suffixed = isOpen && type === 'counter' ? `${family}_total` : metricName;
       const inner = labelsText(labels);
-      const exemplar = isOpen ? exemplars.get(seriesOf(value)) : undefined;
+      const exemplar = isOpen ? exemplars.get(formatSeries(value)) : undefined;
       lines.push(
         `${suffixed}${inner === '' ? '' : `{${inner}}`} ${numberText(value.value)}${exemplarText(exemplar)}`,
       );
@@ -454,10 +454,10 @@ function expose(
 const exemplarText = (exemplar: ExposedExemplar | undefined): string =>
   exemplar === undefined ? '' : ` # {${labelsText(exemplar.labelSet)}} ${numberText(exemplar.value)}`;
 
-/** The first exemplar of each series in any process. */
+/** By series: its exemplar in the last of the processes that have one. */
 function gatherExemplars(parts: readonly (readonly ExposedMetric[])[]): ReadonlyMap<string, ExposedExemplar> {
   const found = new Map<string, ExposedExemplar>();
   for (const { values } of parts.flat())
-    for (const value of values) if (value.exemplar) found.set(seriesOf(value), value.exemplar);
+    for (const value of values) if (value.exemplar) found.set(formatSeries(value), value.exemplar);
   return found;
 }

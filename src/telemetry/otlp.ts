@@ -2,13 +2,17 @@
 import { describeServerOfUrl } from '../base/text/server-address.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
-import type { Attributes, SpanDocument, TraceDocument } from '../ports/trace.ts';
+import { type Attributes, awsApi, type SpanDocument, type TraceDocument } from '../ports/trace.ts';
 
 /** Spans that wait: some 8 MiB of traces. */
 const queuedMax = 16_384;
 const batchMax = 2_048;
 const everyMs = 1_000;
 const pausesMs = [1_000, 2_000, 5_000, 15_000, 30_000] as const;
+/** Answers to the content of a batch: it is sent in halves, so that one trace that the collector refuses costs no other. */
+const contentRefused: ReadonlySet<number> = new Set([400, 413]);
+/** How often a batch is halved, at most: a collector may refuse all that it gets. */
+const halvingsMax = 64;
 /** Answers after which the specification wants a later attempt. */
 const passing: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
@@ -75,7 +79,7 @@ export class OtlpExporter {
     return this.#queue.splice(0, count);
   }
 
-  async #send(batch: readonly TraceDocument[]): Promise<void> {
+  async #send(batch: readonly TraceDocument[], halvings = { left: halvingsMax }): Promise<void> {
     const { poster, source, telemetry, clock } = this.#options;
     const { signal } = this.#stopping;
     const body = toOtlp(batch, source);
@@ -87,6 +91,12 @@ export class OtlpExporter {
         const { status, retryAfter } = await poster.post(body);
         if (status >= 200 && status < 300)
           return telemetry.count('svc_trace_spans_total', { outcome: 'exported' }, spans);
+        if (contentRefused.has(status) && batch.length > 1 && halvings.left > 0) {
+          halvings.left -= 1;
+          const middle = batch.length >> 1;
+          await this.#send(batch.slice(0, middle), halvings);
+          return await this.#send(batch.slice(middle), halvings);
+        }
         error = `the collector answered ${status}`;
         if (!passing.has(status)) break;
         waitMs = Math.min(retryAfter === undefined ? pauseMs : retryAfter * 1_000, pausesMs[4]);
@@ -133,7 +143,8 @@ const toAttributes = (attributes: Attributes): readonly object[] =>
     key,
     value:
       typeof value === 'string'
-        ? { stringValue: value }
+        ? // A text of a client may be cut between two halves of a character, which not every collector reads.
+          { stringValue: value.toWellFormed() }
         : typeof value === 'boolean'
           ? { boolValue: value }
           : Number.isInteger(value)
@@ -240,9 +251,6 @@ export interface Systems {
   readonly data: (cluster: string) => System;
   readonly keys: System;
 }
-
-/** The system of requests to services of AWS and others with their protocols. */
-export const awsApi = 'aws-api';
 
 /** The operations of S3 and KMS, as AWS's SDKs name them, behind the calls of our ports. */
 const awsOperations: Readonly<Record<string, string>> = {

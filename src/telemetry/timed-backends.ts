@@ -1,4 +1,7 @@
-/** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`, and failures counted. */
+/**
+ * Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`, and
+ * failures counted.
+ */
 
 import { Refusal } from '../base/errors.ts';
 import { isStorageFull, isStorageReadOnly } from '../ports/chunk-store.ts';
@@ -24,7 +27,7 @@ import {
 import type { MetricLabels, Telemetry } from '../ports/telemetry.ts';
 
 interface Measure {
-  readonly telemetry: Pick<Telemetry, 'count' | 'observe'>;
+  readonly telemetry: Pick<Telemetry, 'count' | 'observe' | 'log'>;
   readonly clock: Pick<Clock, 'elapsed'>;
 }
 
@@ -33,15 +36,15 @@ type Timed = <T>(call: string, run: () => Promise<T>) => Promise<T>;
 
 /** Measures until a promise settles, whichever way: slow failures are what one looks for. */
 function timer({ telemetry, clock }: Measure): Timed {
-  const labelsOf = new Map<string, Labels>();
+  const labelsByCall = new Map<string, Labels>();
   const add = (call: string): Labels => {
     const labels = { call };
-    labelsOf.set(call, labels);
+    labelsByCall.set(call, labels);
     return labels;
   };
   return <T>(call: string, run: () => Promise<T>): Promise<T> => {
-    // One object for each call, because there are some of these calls in every request.
-    const labels = labelsOf.get(call) ?? add(call);
+    // One object for each name of a call, so that the calls themselves, several in every request, allocate none.
+    const labels = labelsByCall.get(call) ?? add(call);
     const span = takeSpan();
     const startedAt = clock.elapsed();
     if (span !== undefined) span.startedAt = startedAt;
@@ -51,7 +54,7 @@ function timer({ telemetry, clock }: Measure): Timed {
       telemetry.observe('svc_backend_duration_seconds', labels, (now - startedAt) / 1000);
       if (span !== undefined) span.endedAt = now;
     };
-    // Beside the promise and not around it: there are some of these calls in every request.
+    // The caller gets the promise of the backend itself: an async function would allocate another one for each call.
     running.then(settled, (cause: unknown) => {
       settled();
       if (span !== undefined) failSpan(span, span.endedAt, cause);
@@ -66,6 +69,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
   const timed = timer(measure);
   const split = store.split?.bind(store);
   const hasPendingPuts = store.hasPendingPuts?.bind(store);
+  const replaceDamaged: MetadataStore['replaceDamaged'] = store.replaceDamaged?.bind(store);
   return {
     isDistant: store.isDistant,
     get: (at, key) => timed('metadata.get', () => store.get(at, key)),
@@ -94,6 +98,20 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     fence: (at) => timed('metadata.fence', () => store.fence(at)),
     raiseFence: (at, generation) => timed('metadata.raiseFence', () => store.raiseFence(at, generation)),
     split: split && ((at, shard) => timed('metadata.split', () => split(at, shard))),
+    ...(replaceDamaged && {
+      replaceDamaged: (at, row, expiresAt) =>
+        timed('metadata.replaceDamaged', async () => {
+          const isReplaced = await replaceDamaged(at, row, expiresAt);
+          // Its former content is lost.
+          if (isReplaced)
+            measure.telemetry.log(
+              'ERROR',
+              'a damaged row of the metadata is replaced or removed: see docs/recovery.md',
+              { table: at.table.name, row: nameRow(at.table, row) },
+            );
+          return isReplaced;
+        }),
+    }),
     ...(store.verify === undefined ? {} : { verify: store.verify.bind(store) }),
     ...(store.everyRow === undefined ? {} : { everyRow: store.everyRow.bind(store) }),
     ...(store.copyTo === undefined ? {} : { copyTo: store.copyTo.bind(store) }),
@@ -102,6 +120,12 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     health: () => timed('metadata.health', () => store.health()),
     close: () => store.close(),
   };
+}
+
+/** The columns of its key. */
+function nameRow({ partition, sort }: AnyTable, row: object): string {
+  const columns = row as Readonly<Record<string, unknown>>;
+  return [...partition, ...sort].map((column) => columns[column.replace(/^-/, '')]).join('/');
 }
 
 /** A write is measured whole, the pace of its source included; a read until its first bytes. */
@@ -116,9 +140,9 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
     foreign: bytes.foreign,
     removals: bytes.removals,
     write: (source, options) => timed('data.write', () => bytes.write(source, options)),
-    read: (extent, range, signal, cause) => ({
+    read: (extent, range, signal, use) => ({
       [Symbol.asyncIterator]() {
-        const iterator = bytes.read(extent, range, signal, cause)[Symbol.asyncIterator]();
+        const iterator = bytes.read(extent, range, signal, use)[Symbol.asyncIterator]();
         let isFirst = true;
         return {
           next() {
@@ -135,7 +159,7 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
     holdsAnything: (cluster) => timed('data.holdsAnything', () => bytes.holdsAnything(cluster)),
     isStored: (extent) => timed('data.isStored', () => bytes.isStored(extent)),
     ...(compact === undefined ? {} : { compact: (signal) => timed('data.compact', () => compact(signal)) }),
-    health: () => timed('data.health', () => bytes.health()),
+    health: (cluster) => timed('data.health', () => bytes.health(cluster)),
     close: () => bytes.close(),
   };
 }
@@ -143,14 +167,13 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
 const timedUploads = (uploads: UploadBytes, timed: Timed): UploadBytes => ({
   begin: (options) => timed('data.beginUpload', () => uploads.begin(options)),
   writePart: (source, options) => timed('data.writePart', () => uploads.writePart(source, options)),
-  complete: (upload, parts, cause) =>
-    timed('data.completeUpload', () => uploads.complete(upload, parts, cause)),
-  discard: (upload, cause) => timed('data.discardUpload', () => uploads.discard(upload, cause)),
+  complete: (upload, parts, use) => timed('data.completeUpload', () => uploads.complete(upload, parts, use)),
+  discard: (upload, use) => timed('data.discardUpload', () => uploads.discard(upload, use)),
 });
 
 // Says why a call to a backend failed, for `svc_backend_errors_total`.
 
-export type BackendFault =
+type BackendFault =
   | 'timeout'
   | 'unavailable'
   | 'refused'
@@ -264,8 +287,9 @@ const measure = ({ cluster, status, pools }: ClusterHealth) => ({
 });
 
 /**
- * The span of a call that is about to be measured. Every call of a backend is recorded and measured, so the code that measures it also ends the
- * span: a second reaction to the promise of each call would cost as much as the rest of a trace. Set and taken synchronously.
+ * The span of a call that is about to be measured. Every call of a backend is recorded and measured, so the code that
+ * measures it also ends the span: a second reaction to the promise of each call would cost as much as the rest of a
+ * trace. Set and taken synchronously.
  */
 interface OpenSpan {
   /** By the monotonic clock. */

@@ -1,5 +1,5 @@
 /** A view of the ports for one trace: the same ports, whose calls are recorded as its spans. */
-import type { KeyProvider } from '../ports/key-provider.ts';
+import type { KeyProvider, KeyUse } from '../ports/key-provider.ts';
 import type {
   AnyTable,
   At,
@@ -14,7 +14,14 @@ import type {
   SideChange,
   SortOf,
 } from '../ports/metadata-store.ts';
-import type { ByteRange, Extent, ObjectBytes, UploadBytes, WriteOptions } from '../ports/object-bytes.ts';
+import type {
+  ByteRange,
+  Extent,
+  ObjectBytes,
+  StoreUse,
+  UploadBytes,
+  WriteOptions,
+} from '../ports/object-bytes.ts';
 import type { PeerRequests } from '../ports/peer-requests.ts';
 import type { Cause } from '../ports/trace.ts';
 
@@ -40,7 +47,14 @@ export function assignPorts<V extends object>(view: V, ports: Traceable, trace: 
   return view;
 }
 
-const keyCalls: ReadonlySet<PropertyKey> = new Set(['describe', 'generate', 'wrap', 'unwrap', 'rewrap']);
+/** Calls, and which of their arguments says what they are for. */
+const keyCalls: ReadonlyMap<PropertyKey, number> = new Map([
+  ['describe', 1],
+  ['generate', 2],
+  ['wrap', 3],
+  ['unwrap', 2],
+  ['rewrap', 2],
+]);
 
 /** Of a proxy, because providers have further methods, and state of their own. */
 class KeyCalls implements ProxyHandler<KeyProvider> {
@@ -53,10 +67,14 @@ class KeyCalls implements ProxyHandler<KeyProvider> {
   get(provider: KeyProvider, name: PropertyKey): unknown {
     const member: unknown = Reflect.get(provider, name);
     if (typeof member !== 'function') return member;
-    if (!keyCalls.has(name)) return member.bind(provider);
+    const at = keyCalls.get(name);
+    if (at === undefined) return member.bind(provider);
     return (...input: readonly unknown[]) =>
       this.#trace.call(`keys.${String(name)}`, 'provider', (cause) =>
-        Reflect.apply(member, provider, [...input, cause]),
+        Reflect.apply(member, provider, [
+          ...input.slice(0, at),
+          { ...(input[at] as KeyUse | undefined), cause },
+        ]),
       );
   }
 }
@@ -131,8 +149,8 @@ class TracedBytes implements ObjectBytes {
     );
   }
 
-  read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array> {
-    return new TracedRead(this.#bytes, this.#trace, { extent, range, signal });
+  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, use?: StoreUse): AsyncIterable<Uint8Array> {
+    return new TracedRead(this.#bytes, this.#trace, { extent, range, signal, use });
   }
 
   remove(extents: readonly Extent[]) {
@@ -153,8 +171,8 @@ class TracedBytes implements ObjectBytes {
       this.#bytes.isStored(extent),
     );
   }
-  health() {
-    return this.#bytes.health();
+  health(cluster?: string) {
+    return this.#bytes.health(cluster);
   }
   close() {
     return this.#bytes.close();
@@ -165,6 +183,7 @@ interface Asked {
   readonly extent: Extent;
   readonly range: ByteRange | undefined;
   readonly signal: AbortSignal | undefined;
+  readonly use: StoreUse | undefined;
 }
 
 /** The first bytes are one span; the rest comes at the pace of its reader. */
@@ -187,9 +206,10 @@ class TracedRead implements AsyncIterableIterator<Uint8Array> {
 
   next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#iterator !== undefined) return this.#iterator.next();
-    const { extent, range, signal } = this.#asked;
+    const { extent, range, signal, use } = this.#asked;
     const span = this.#trace.begin('data.read', extent.cluster);
-    this.#iterator = this.#bytes.read(extent, range, signal, span)[Symbol.asyncIterator]();
+    const traced = span === undefined ? use : { ...use, cause: span };
+    this.#iterator = this.#bytes.read(extent, range, signal, traced)[Symbol.asyncIterator]();
     return this.#trace.follow(span, this.#iterator.next());
   }
 
@@ -207,13 +227,13 @@ const tracedUploads = (uploads: UploadBytes, trace: CallRecorder): UploadBytes =
     const cause = trace.begin('data.writePart', options.upload.cluster);
     return trace.follow(cause, uploads.writePart(source, { ...options, cause }));
   },
-  complete(upload, parts) {
+  complete(upload, parts, use) {
     const cause = trace.begin('data.completeUpload', upload.cluster);
-    return trace.follow(cause, uploads.complete(upload, parts, cause));
+    return trace.follow(cause, uploads.complete(upload, parts, { ...use, cause }));
   },
-  discard(upload) {
+  discard(upload, use) {
     const cause = trace.begin('data.discardUpload', upload.cluster);
-    return trace.follow(cause, uploads.discard(upload, cause));
+    return trace.follow(cause, uploads.discard(upload, { ...use, cause }));
   },
 });
 
@@ -277,6 +297,10 @@ class TracedMetadata implements MetadataStore {
 
   hasPendingAdditions<T extends AnyTable>(at: At<T>) {
     return this.behind.hasPendingAdditions(at);
+  }
+
+  get replaceDamaged() {
+    return this.behind.replaceDamaged?.bind(this.behind);
   }
 
   get hasPendingPuts() {
@@ -347,8 +371,8 @@ export interface CallRecorder {
    */
   call<T>(name: string, about: string, run: (span: Cause | undefined) => Promise<T>): Promise<T>;
   /**
-   * The same for a backend that is usually measured, with one reading of the clock for both, and without a closure: `follow(begin(name, about), call)`,
-   * where the call is made after `begin` and before anything else is called.
+   * The same for a backend that is usually measured, with one reading of the clock for both, and without a closure:
+   * `follow(begin(name, about), call)`, where the call is made after `begin` and before anything else is called.
    */
   begin(name: string, about: string): Cause | undefined;
   follow<T>(span: Cause | undefined, running: Promise<T>): Promise<T>;

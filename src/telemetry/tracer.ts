@@ -3,17 +3,19 @@ import { toHex } from '../base/text/hex.ts';
 import { maskParameters } from '../base/text/mask-secrets.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
-import type {
-  Attributes,
-  Cause,
-  SpanDocument,
-  Trace,
-  TraceBeginning,
-  TraceDocument,
-  TraceEnd,
-  TraceFilter,
-  TraceRetention,
-  Tracer,
+import {
+  type Attributes,
+  type Cause,
+  type SpanDocument,
+  type Stage,
+  stages,
+  type Trace,
+  type TraceBeginning,
+  type TraceDocument,
+  type TraceEnd,
+  type TraceFilter,
+  type TraceRetention,
+  type Tracer,
 } from '../ports/trace.ts';
 import { failSpan, handOver, takeSpan } from './timed-backends.ts';
 import { type Ended, type Listed, matches, RunningTraces, summarize, TraceRing } from './trace-ring.ts';
@@ -113,8 +115,10 @@ const isChosen = ({ subject, kind }: TraceBeginning, sample: number): boolean =>
 
 /** Calls of one trace; further ones are counted. */
 const callsMax = 96;
-/** Stages of one trace: the pipeline has no more. */
-const stagesMax = 8;
+const stagesMax = stages.length;
+// Copied for each trace: a copy of a packed array is packed, which `new Array` and `map` are not.
+const noNames: readonly string[] = Array.from(stages, () => '');
+const noTimes: readonly number[] = Array.from(stages, () => 0.5);
 /** Characters of one attribute: the longest key of an object. */
 const textMax = 1_024;
 const linksMax = 32;
@@ -177,9 +181,9 @@ class RecordedTrace implements Trace, CallRecorder, Ended, Listed<RecordedTrace>
   /** Calls are a list, because an array that grows costs as much as their spans. */
   lastCall: RecordedSpan | undefined = undefined;
   stages = 0;
-  readonly #stageNames = ['', '', '', '', '', '', '', ''];
+  readonly #stageNames = noNames.slice();
   /** When each began, by the monotonic clock; it ends when the next begins. Numbers of an array need no object each. */
-  readonly #stageTimes = [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5];
+  readonly #stageTimes = noTimes.slice();
   readonly startedAt: number;
   readonly #beginning: TraceBeginning;
   #parent: TraceParent | undefined | null = null;
@@ -254,11 +258,11 @@ class RecordedTrace implements Trace, CallRecorder, Ended, Listed<RecordedTrace>
     return this.#spanHigh + ((this.#spanLow + index + 1) >>> 0).toString(16).padStart(8, '0');
   }
 
-  stage(name: string): void {
+  stage(name: Stage): void {
     if (this.endedAt < 0) this.#enter(name, this.options.clock.elapsed());
   }
 
-  #enter(name: string, now: number): void {
+  #enter(name: Stage, now: number): void {
     if (this.stages === stagesMax) return;
     this.#stageNames[this.stages] = name;
     this.#stageTimes[this.stages] = now;

@@ -13,7 +13,7 @@ import type { Term } from '../metadata/background/tasks.ts';
 import { everySoundBucket } from '../metadata/buckets/buckets.ts';
 import { noLabels } from '../ports/telemetry.ts';
 import type { LeaseContext } from './leadership.ts';
-import { inSteps, ShardRound, type Turn } from './worker.ts';
+import { inSteps, stepTasks, type TaskRound, type Turn } from './worker.ts';
 
 // `bucket-stats`: sums what the buckets hold, a page of them at a time.
 
@@ -65,7 +65,7 @@ export const sampleBuckets = inSteps<BucketStatsContext, { readonly term: Term; 
       const { value, done } = await names.next();
       if (done === true) {
         await publishSnapshot(context, sample, term);
-        if (!signal.aborted) showSample(context, sample);
+        showSample(context, sample);
         return { is: 'idle', saved: { term } };
       }
       await passOverDamage(context, {
@@ -83,11 +83,13 @@ export const sampleBuckets = inSteps<BucketStatsContext, { readonly term: Term; 
 
 type EmptyingContext = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
 
-export const emptyBuckets = inSteps<EmptyingContext, undefined>({
+export const emptyBuckets = inSteps<EmptyingContext, TaskRound | undefined>({
   begin: () => undefined,
-  async step(context, _saved, turn) {
-    const round = new ShardRound(turn, turn.signal);
-    const hasWorked = await round.each(everyEmptying(context), {
+  async step(context, former, turn) {
+    const round = await stepTasks(context, {
+      turn,
+      former,
+      tasks: (range) => everyEmptying(context, range),
       nameOf: ({ bucket }) => bucket,
       onFailure: ({ name }, cause) => noteTaskError(context, emptyings, { name, cause }),
       async step(task) {
@@ -95,8 +97,9 @@ export const emptyBuckets = inSteps<EmptyingContext, undefined>({
         turn.report({ done: await emptyPage(context, task) });
       },
     });
-    round.end();
-    return { is: hasWorked ? 'busy' : 'idle', nothingBefore: restsEnd(turn) };
+    if (round.after !== undefined) return { is: 'busy', saved: round };
+    round.shards.end();
+    return { is: round.hasWorked ? 'busy' : 'idle', saved: round, nothingBefore: restsEnd(turn) };
   },
 });
 
@@ -105,13 +108,24 @@ const restsEnd = ({ shards }: Pick<Turn, 'shards'>): number => shards?.endsAt ??
 
 // `reshard`: moves rows of the buckets that operators want more shards for, a round of each in turn.
 
-export const reshardBuckets = inSteps<LeaseContext, Map<string, Doubling>>({
-  begin: () => new Map(),
-  async step(context, doublings, turn) {
+interface SavedReshards {
+  readonly doublings: Map<string, Doubling>;
+  readonly former?: TaskRound;
+  /** The least pause that the buckets of this round ask for. */
+  readonly waitMs: number;
+}
+
+const noPause = { waitMs: Number.POSITIVE_INFINITY };
+
+export const reshardBuckets = inSteps<LeaseContext, SavedReshards>({
+  begin: () => ({ doublings: new Map(), ...noPause }),
+  async step(context, { doublings, former, ...saved }, turn) {
     const { signal, report } = turn;
-    const round = new ShardRound(turn, signal);
-    let waitMs = Number.POSITIVE_INFINITY;
-    const hasWorked = await round.each(everyResharding(context), {
+    let { waitMs } = saved;
+    const round = await stepTasks(context, {
+      turn,
+      former,
+      tasks: (range) => everyResharding(context, range),
       nameOf: ({ bucket }) => bucket,
       onFailure: ({ name }, cause) => {
         waitMs = 0;
@@ -122,10 +136,16 @@ export const reshardBuckets = inSteps<LeaseContext, Map<string, Doubling>>({
         report({ done: 1 });
       },
     });
-    round.end();
+    if (round.after !== undefined) return { is: 'busy', saved: { doublings, former: round, waitMs } };
+    round.shards.end();
     // Readers may still be where they were: there is nothing to do before they know.
+    const { hasWorked } = round;
     if (hasWorked && waitMs > 0 && !signal.aborted) await context.clock.sleep(waitMs, signal);
-    return { is: hasWorked ? 'busy' : 'idle', nothingBefore: restsEnd(turn) };
+    return {
+      is: hasWorked ? 'busy' : 'idle',
+      saved: { doublings, ...noPause },
+      nothingBefore: restsEnd(turn),
+    };
   },
 });
 
@@ -158,11 +178,13 @@ export const quotaReconcileEveryMs = 30_000;
 /** Buckets with a gauge: those with the largest drift, so that the number of gauges is bounded. */
 const gaugesMax = 1_000;
 
-type Drifts = ReadonlyMap<string, number>;
+/** Drift in bytes by bucket; negative where the counter is too high. */
+type Drifts = Map<string, number>;
 
-const isLarger = (a: readonly [string, number], b: readonly [string, number]) =>
-  Math.abs(b[1]) - Math.abs(a[1]);
-const largest = (drifts: Drifts): Drifts => new Map([...drifts].sort(isLarger).slice(0, gaugesMax));
+/** The largest drift first. */
+const compareDrifts = ([, a]: readonly [string, number], [, b]: readonly [string, number]): number =>
+  Math.abs(b) - Math.abs(a);
+const keepLargest = (drifts: Drifts): Drifts => new Map([...drifts].sort(compareDrifts).slice(0, gaugesMax));
 
 const showDrifts = ({ telemetry }: QuotaReconcileContext, drifts: Drifts): void =>
   telemetry.replace(
@@ -172,6 +194,7 @@ const showDrifts = ({ telemetry }: QuotaReconcileContext, drifts: Drifts): void 
 
 interface Reconciling {
   readonly progress: SavedReconcile;
+  /** Those that this pass has found; each step adds to them. */
   readonly drifts: Drifts;
 }
 
@@ -181,15 +204,14 @@ export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
     progress: await holdReconcile(metadata, generation),
     drifts: new Map(),
   }),
-  async step(context, { progress, drifts: former }, { signal, runAt }) {
+  async step(context, { progress, drifts: found }, { signal, runAt }) {
     const step = await stepReconcile(context, progress, { signal, runAt: runAt() });
-    const { is, saved, found } = step;
-    const added =
-      found === undefined ? former : new Map([...former, [found.bucket, found.driftBytes] as const]);
-    const drifts = added.size >= 2 * gaugesMax ? largest(added) : added;
+    const { is, saved } = step;
+    if (step.found !== undefined) found.set(step.found.bucket, step.found.driftBytes);
+    const drifts = found.size >= 2 * gaugesMax ? keepLargest(found) : found;
     if (is === 'busy') return { is, saved: { progress: saved, drifts }, done: 1 };
     if (is !== 'finished') return { is: 'idle', saved: { progress: saved, drifts } };
-    if (!signal.aborted) showDrifts(context, largest(drifts));
+    showDrifts(context, keepLargest(drifts));
     return { is: 'idle', saved: { progress: saved, drifts: new Map() } };
   },
 });

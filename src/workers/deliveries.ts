@@ -1,9 +1,11 @@
 /** `replicator`, `notify` and `access-log`: the workers that deliver what is queued. */
-import { mayServiceWrite, roleAsker } from '../auth/replication-role.ts';
+import { roleAsker } from '../auth/replication-role.ts';
+import { mayServiceWrite } from '../auth/service-write.ts';
 import type { Context } from '../context.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
-import type { Destination } from '../domain/configurations/replication-destination.ts';
+import { type Destination, peerOfTarget } from '../domain/configurations/replication-destination.ts';
 import { type AccessLogCtx, deliverLogs } from '../domain/deliveries/access-log-delivery.ts';
+import { RefusedLogs } from '../domain/deliveries/refused-logs.ts';
 import { type NotifyCtx, notifyQueue } from '../domain/event-deliveries/deliver-rows.ts';
 import { DeliveryRates } from '../domain/event-deliveries/rates.ts';
 import { Lanes } from '../domain/lanes/lanes.ts';
@@ -15,46 +17,62 @@ import { abortUploads, listLeftUploads } from '../domain/replication/send-conten
 import { beginLogs } from '../metadata/background/log-batches.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { IdleRest } from './idle-rest.ts';
-import { inSteps, ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
+import {
+  inSteps,
+  stepTasks,
+  type TaskRound,
+  type Turn,
+  type Unit,
+  unsupervised,
+  type WorkerServices,
+} from './worker.ts';
 
 type ReplicatorContext = Omit<ReplicationCtx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
 
 /** How often what waits is counted for metrics. */
 const countedEveryMs = 30_000;
 
-/** What waits for a destination. */
-interface DestinationBacklog {
-  readonly destination: string;
+/** What waits for all destinations of a peer. */
+interface PeerBacklog {
+  readonly peer: string;
   readonly waiting: number;
   readonly bytes: number;
   readonly oldestSeconds: number;
 }
 
-async function measureWaiting(ctx: ReplicationCtx): Promise<readonly DestinationBacklog[]> {
+/** By peer, because tenants choose the buckets of destinations: each would be a label of its own. */
+async function measureWaiting(ctx: ReplicationCtx): Promise<readonly PeerBacklog[]> {
   for (const { id } of await listPeers(ctx)) ctx.telemetry.know('peer', id);
   const now = await ctx.metadata.now();
-  return [...(await countWaiting(ctx))].map(([destination, { waiting, bytes, oldest }]) => ({
-    ...{ destination, waiting, bytes },
-    oldestSeconds: Math.max(0, (now - oldest) / 1000),
-  }));
+  const byPeer = Map.groupBy(await countWaiting(ctx), ([destination]) => peerOfTarget(destination));
+  return [...byPeer].map(([peer, counts]) => {
+    const sum = { waiting: 0, bytes: 0, oldest: now };
+    for (const [, { waiting, bytes, oldest }] of counts) {
+      sum.waiting += waiting;
+      sum.bytes += bytes;
+      sum.oldest = Math.min(sum.oldest, oldest);
+    }
+    const { waiting, bytes, oldest } = sum;
+    return { peer, waiting, bytes, oldestSeconds: (now - oldest) / 1000 };
+  });
 }
 
 function showWaiting(
   { telemetry }: ReplicationCtx,
-  backlogs: readonly DestinationBacklog[],
+  backlogs: readonly PeerBacklog[],
   report: WorkerServices['report'],
 ): void {
   telemetry.replace(
     'svc_replication_pending_versions',
-    backlogs.map(({ destination, waiting }) => [{ destination }, waiting]),
+    backlogs.map(({ peer, waiting }) => [{ peer }, waiting]),
   );
   telemetry.replace(
     'svc_replication_pending_bytes',
-    backlogs.map(({ destination, bytes }) => [{ destination }, bytes]),
+    backlogs.map(({ peer, bytes }) => [{ peer }, bytes]),
   );
   telemetry.replace(
     'svc_replication_oldest_pending_seconds',
-    backlogs.map(({ destination, oldestSeconds }) => [{ destination }, oldestSeconds]),
+    backlogs.map(({ peer, oldestSeconds }) => [{ peer }, oldestSeconds]),
   );
   report({
     left: backlogs.reduce((sum, { waiting }) => sum + waiting, 0),
@@ -62,14 +80,22 @@ function showWaiting(
   });
 }
 
-/** A page of each resync. One that fails rests: it stops neither the others nor the lanes. @returns whether there is more to queue */
+interface ResyncRound extends TaskRound {
+  /** Whether there is more to queue. */
+  readonly isBusy: boolean;
+}
+
+/** A page of each of the next resyncs. One that fails rests: it stops neither the others nor the lanes. */
 async function stepResyncs(
   ctx: ReplicationCtx,
-  services: WorkerServices,
-  signal: AbortSignal,
-): Promise<boolean> {
-  let isBusy = false;
-  await new ShardRound(services, signal).each(everyResync(ctx), {
+  turn: Pick<Turn, 'signal' | 'shards'>,
+  former: ResyncRound | undefined,
+): Promise<ResyncRound> {
+  let isBusy = former?.after !== undefined && former.isBusy;
+  const round = await stepTasks(ctx, {
+    turn,
+    former,
+    tasks: (range) => everyResync(ctx, range),
     nameOf: ({ bucket }) => bucket,
     async onFailure({ name, state: { bucket } }, cause) {
       ctx.telemetry.log('ERROR', 'a resync failed; it is tried again', { bucket, cause });
@@ -79,7 +105,7 @@ async function stepResyncs(
       isBusy = (await stepResync(ctx, task)) || isBusy;
     },
   });
-  return isBusy;
+  return { ...round, isBusy };
 }
 
 /**
@@ -103,9 +129,11 @@ export const replicate =
     const idle = services.idle ?? new IdleRest(ctx);
     let countedAt = Number.NEGATIVE_INFINITY;
     let hasChanged: (() => boolean) | undefined;
+    let round: ResyncRound | undefined;
     try {
       while (!signal.aborted) {
-        idle.begin();
+        // A resync that is begun behind the place of a round is met by the next one: it must not be missed in the rest between them.
+        if (round?.after === undefined) idle.begin();
         const begunAt = ctx.clock.elapsed();
         if (ctx.clock.elapsed() - countedAt >= countedEveryMs) {
           hasChanged = ctx.metadata.watchCommits?.();
@@ -115,9 +143,9 @@ export const replicate =
         }
         await lanes.start(signal);
         await services.yieldToClients(signal);
-        const isBusy = await stepResyncs(ctx, services, signal);
+        round = await stepResyncs(ctx, { ...services, signal }, round);
         services.roundEnded(ctx.clock.elapsed() - begunAt);
-        if (isBusy) continue;
+        if (round.after !== undefined || round.isBusy) continue;
         const countsAt = (await ctx.metadata.now()) + countedAt + countedEveryMs - ctx.clock.elapsed();
         idle.nothingBefore(() => {
           const isCounted = hasChanged?.() === false;
@@ -158,17 +186,25 @@ export const deliverNotifications =
 
 type AccessLogContext = Omit<AccessLogCtx, 'mayWrite'>;
 
+interface LogLeader {
+  readonly term: Term;
+  readonly refused: RefusedLogs;
+}
+
 /** `access-log`: writes the queued lines of access logs into the target buckets, one pass each time. */
-export const deliverAccessLogs = inSteps<AccessLogContext, Term>({
-  begin: ({ metadata }, generation) => beginLogs(metadata, generation),
-  async step(context, term, { signal, yieldToClients }) {
+export const deliverAccessLogs = inSteps<AccessLogContext, LogLeader>({
+  begin: async ({ metadata }, generation) => ({
+    term: await beginLogs(metadata, generation),
+    refused: new RefusedLogs(),
+  }),
+  async step(context, leader, { signal, yieldToClients }) {
     const ctx: AccessLogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const pause = async (): Promise<void> => {
       await yieldToClients(signal);
       // Reads of an embedded store never wait, so without this pause no request of this process would be served.
       await context.clock.sleep(0, signal);
     };
-    await deliverLogs(ctx, { term, signal, pause });
-    return { is: 'idle' };
+    const isCut = await deliverLogs(ctx, { ...leader, signal, pause });
+    return { is: isCut ? 'busy' : 'idle' };
   },
 });

@@ -3,6 +3,7 @@
  * supervisor rests for a second after it. So the load has a limit, and many small buckets share a unit.
  */
 import type { Context } from '../context.ts';
+import { isAhead } from '../domain/common/clock-skew.ts';
 import { drawId } from '../domain/common/ids.ts';
 import {
   beginComparing,
@@ -146,7 +147,7 @@ async function dueRun(
   }
   if (last.finishedAt === undefined) return last;
   const next = last.finishedAt + config.SVC_FSCK_INTERVAL;
-  if (now < next && last.startedAt >= runAt) return next;
+  if (now < next && last.startedAt >= runAt && !isAhead(last.finishedAt, now)) return next;
   return { state: fromTheStart(mode), startedAt: now };
 }
 

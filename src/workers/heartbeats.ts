@@ -1,7 +1,8 @@
 /**
  * The heartbeats of a process and of its workers: what each did last, how fast, and what it has left. They are written together every ten
- * seconds (every two minutes, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
- * worker are written immediately. A worker that was idle all the time is left out of three writes of four: the row of the process says that it lives.
+ * seconds (every two minutes, with the renewals of the leases, where the metadata are on this machine); the start, the
+ * end and a failure of a worker are written immediately. A worker that was idle all the time is left out of three
+ * writes of four: the row of the process says that it lives.
  */
 import { describeError } from '../base/text/describe-error.ts';
 import type { Context } from '../context.ts';

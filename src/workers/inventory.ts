@@ -1,8 +1,10 @@
 /** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
-import { mayServiceWrite } from '../auth/replication-role.ts';
+import { mayServiceWrite } from '../auth/service-write.ts';
 import { BoundedCache } from '../base/bounded-cache.ts';
 import type { Config } from '../config.ts';
+import { findBucketAccount } from '../domain/common/buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
+import { openTurns } from '../domain/common/turns.ts';
 import {
   beginDueInventories,
   beginInventories,
@@ -12,100 +14,156 @@ import {
 } from '../domain/inventory/runs.ts';
 import { type InventoryCtx, stepInventory } from '../domain/inventory/write-inventory.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
-import type { Task, Term } from '../metadata/background/tasks.ts';
-import { findBucket } from '../metadata/buckets/buckets.ts';
+import { findTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { undefinedIfDamaged } from '../metadata/sound-rows.ts';
-import type { MetadataStore } from '../ports/metadata-store.ts';
 import { inSteps, ShardRound } from './worker.ts';
 
-export type InventoryContext = Omit<InventoryCtx, 'mayWrite'> & {
+type InventoryContext = Omit<InventoryCtx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
 };
 
 /** Accounts whose last run is remembered; another one begins with its first run again. */
 const accountsMax = 10_000;
+/** Runs of an account that are remembered between two reads of all runs. */
+const runsOfAccountMax = 16;
+/** All runs are read again after this time, and reading takes at most this share of the time: others may have begun some. */
+const readEveryMs = 10_000;
+const readShareMax = 1 / 10;
 
 /**
- * One run of each account, so that an account with many inventories delays no other. Those of an account take turns.
- * @param ran the names of the runs that were chosen last, by account
+ * One run of each account at a time, so that an account with many inventories delays no other. Those of an account take turns. The
+ * names are remembered, so that a step reads only the runs that it works on.
  */
-async function chooseRuns(
-  metadata: MetadataStore,
-  {
-    isResting,
-    ran,
-  }: {
-    readonly isResting: (run: Task<InventoryRun>) => boolean;
-    readonly ran: BoundedCache<string>;
-  },
-): Promise<readonly Task<InventoryRun>[]> {
-  const chosen = new Map<string, Task<InventoryRun>>();
-  for await (const run of everyRun(metadata)) {
-    if (isResting(run)) continue;
-    const account = await findAccount(metadata, run.state);
-    const last = ran.get(account) ?? '';
-    const known = chosen.get(account);
-    // The first one behind the last, else the first one.
-    if (known === undefined || (known.name <= last && run.name > last)) chosen.set(account, run);
+class RunTurns {
+  /** Names by account, the next one first. */
+  readonly #names = new Map<string, readonly string[]>();
+  /** The names of the runs that were chosen last, by account. */
+  readonly #last = new BoundedCache<string>({ name: 'inventory-turns', entriesMax: accountsMax });
+  /** In elapsed time. */
+  #readAgainAt = Number.NEGATIVE_INFINITY;
+
+  isStale({ clock }: Pick<InventoryContext, 'clock'>): boolean {
+    return this.#names.size === 0 || clock.elapsed() >= this.#readAgainAt;
   }
-  for (const [account, { name }] of chosen) ran.set(account, name);
-  return [...chosen.values()];
+
+  /** @param isResting left out, so that they take no place of the others */
+  async read(
+    { metadata, clock }: Pick<InventoryContext, 'metadata' | 'clock'>,
+    { isResting, signal }: { readonly isResting: (name: string) => boolean; readonly signal: AbortSignal },
+  ): Promise<void> {
+    const since = clock.elapsed();
+    const rest = openTurns(clock, { signal });
+    /** Ahead of the last run, from the first one on: they come after those behind it. */
+    const ahead = new Map<string, readonly string[]>();
+    this.#names.clear();
+    let bucketId = '';
+    let account = '';
+    for await (const { name, state } of everyRun(metadata)) {
+      await rest();
+      if (isResting(name)) continue;
+      if (state.bucketId !== bucketId) account = await findBucketAccount({ metadata }, state);
+      bucketId = state.bucketId;
+      const list = name > (this.#last.get(account) ?? '') ? this.#names : ahead;
+      const names = list.get(account) ?? [];
+      if (names.length < runsOfAccountMax) list.set(account, [...names, name]);
+    }
+    for (const [owner, names] of ahead)
+      this.#names.set(owner, [...(this.#names.get(owner) ?? []), ...names].slice(0, runsOfAccountMax));
+    const now = clock.elapsed();
+    this.#readAgainAt = now + Math.max(readEveryMs, (now - since) / readShareMax);
+  }
+
+  /** The next run of each account, of those that do not rest. */
+  async *next(
+    { metadata }: Pick<InventoryContext, 'metadata'>,
+    isResting: (name: string) => boolean,
+  ): AsyncGenerator<Task<InventoryRun>> {
+    for (const [account, names] of this.#names) {
+      const { task, others } = await findFirst(metadata, names, isResting);
+      const next = task === undefined ? others : [...others, task.name];
+      if (next.length === 0) this.#names.delete(account);
+      else this.#names.set(account, next);
+      if (task === undefined) continue;
+      this.#last.set(account, task.name);
+      yield task;
+    }
+  }
 }
 
-/** The owner of the bucket; the bucket itself where it is gone or cannot be read. */
-async function findAccount(metadata: MetadataStore, { bucket, bucketId }: InventoryRun): Promise<string> {
-  const found = await findBucket(metadata, bucket).catch(undefinedIfDamaged);
-  return found?.row.owner ?? bucketId;
+/** @returns the first run that does not rest and has not ended, and the names of the others; those that have ended are left out */
+async function findFirst(
+  metadata: InventoryContext['metadata'],
+  names: readonly string[],
+  isResting: (name: string) => boolean,
+): Promise<{ readonly task: Task<InventoryRun> | undefined; readonly others: readonly string[] }> {
+  const resting: string[] = [];
+  for (const [at, name] of names.entries()) {
+    if (isResting(name)) {
+      resting.push(name);
+      continue;
+    }
+    const task = await findTask(metadata, runs, name).catch(undefinedIfDamaged);
+    if (task !== undefined) return { task, others: [...resting, ...names.slice(at + 1)] };
+  }
+  return { task: undefined, others: resting };
 }
 
-interface Looks {
+interface Saved {
   readonly term: Term;
   /** When the inventories that are due were last begun (the clock's elapsed time), and for which request of an operator. */
-  readonly lookedAt: number;
+  readonly begunAt: number;
   readonly runAt: number | undefined;
-  readonly ran: BoundedCache<string>;
+  readonly turns: RunTurns;
 }
 
-export const writeInventories = inSteps<InventoryContext, Looks>({
+export const writeInventories = inSteps<InventoryContext, Saved>({
   begin: async ({ metadata }, generation) => ({
     term: await beginInventories(metadata, generation),
-    lookedAt: Number.NEGATIVE_INFINITY,
+    begunAt: Number.NEGATIVE_INFINITY,
     runAt: undefined,
-    ran: new BoundedCache<string>({ name: 'inventory-turns', entriesMax: accountsMax }),
+    turns: new RunTurns(),
   }),
   async step(context, former, turn) {
     const { metadata, clock, config } = context;
     const { signal, report, yieldToClients } = turn;
-    const { term, ran } = former;
+    const { term, turns } = former;
     const ctx: InventoryCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const runAt = turn.runAt();
-    const isDue = clock.elapsed() - former.lookedAt >= config.SVC_INVENTORY_INTERVAL;
-    const looks = runAt !== former.runAt || isDue;
-    if (looks) await beginDueInventories(context, signal);
-    const lookedAt = looks ? clock.elapsed() : former.lookedAt;
+    const isDue = runAt !== former.runAt || clock.elapsed() - former.begunAt >= config.SVC_INVENTORY_INTERVAL;
+    if (isDue) await beginDueInventories(context, signal);
+    const begunAt = isDue ? clock.elapsed() : former.begunAt;
     const round = new ShardRound(turn, signal);
-    const isResting = ({ name }: Task<InventoryRun>): boolean => round.isResting(name);
     const pause = async (rows: number): Promise<void> => {
       report({ done: rows });
       await yieldToClients(signal);
       await clock.sleep(0, signal);
     };
-    const hasWorked = await round.each(await chooseRuns(metadata, { isResting, ran }), {
-      nameOf: ({ bucket, inventory }) => `${bucket}/${inventory.Id}`,
-      async onFailure({ name }, cause) {
-        // A later leader writes the inventories, so this unit ends.
-        if (cause instanceof LeaseLost) throw cause;
-        await noteTaskError(context, runs, { name, cause });
-      },
-      async step(task) {
-        await stepInventory(ctx, task, { term, pause, signal });
-      },
-    });
+    const isResting = (name: string): boolean => round.isResting(name);
+    const each = () =>
+      round.each(turns.next(context, isResting), {
+        nameOf: ({ bucket, inventory }) => `${bucket}/${inventory.Id}`,
+        async onFailure({ name }, cause) {
+          // A later leader writes the inventories, so this unit ends.
+          if (cause instanceof LeaseLost) throw cause;
+          await noteTaskError(context, runs, { name, cause });
+        },
+        async step(task) {
+          await stepInventory(ctx, task, { term, pause, signal });
+        },
+      });
+    const isRead = isDue || turns.isStale(context);
+    if (isRead) await turns.read(context, { isResting, signal });
+    let hasWorked = await each();
+    // Another process may have begun a run since all were read.
+    if (!hasWorked && !isRead) {
+      await turns.read(context, { isResting, signal });
+      hasWorked = await each();
+    }
     round.end();
-    const dueAt = (await metadata.now()) + lookedAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
+    const dueAt = (await metadata.now()) + begunAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
     return {
       is: hasWorked ? 'busy' : 'idle',
-      saved: { term, lookedAt, runAt, ran },
+      saved: { term, begunAt, runAt, turns },
       nothingBefore: Math.min(dueAt, turn.shards?.endsAt ?? dueAt),
     };
   },

@@ -4,7 +4,7 @@ import { drawId } from '../domain/common/ids.ts';
 
 import {
   acquireLease,
-  findLease,
+  findSoundLease,
   holdsLease,
   type Lease,
   LeaseLost,
@@ -182,6 +182,6 @@ export async function holdGarbage<T>(
 
 /** Whether a backup runs now. */
 export async function isGarbageRetained({ metadata }: Pick<LeaseContext, 'metadata'>): Promise<boolean> {
-  const [lease, now] = await Promise.all([findLease(metadata, holdLease), metadata.now()]);
-  return lease !== undefined && lease.expires > now;
+  const [lease, now] = await Promise.all([findSoundLease(metadata, holdLease, leaseTtlMs), metadata.now()]);
+  return lease !== undefined && lease.row.expires > now;
 }

@@ -1,6 +1,9 @@
 /** `lifecycle`: carries out the lifecycle rules of all buckets, a page of each bucket in turn. */
+import { inParallel } from '../base/concurrency.ts';
 import type { Context } from '../context.ts';
+import { findBucketAccount } from '../domain/common/buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
+import { openTurns } from '../domain/common/turns.ts';
 import { isDue, type PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/object-lock.ts';
@@ -10,19 +13,18 @@ import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ag
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
 import { soundPages } from '../metadata/sound-rows.ts';
 import { noLabels, type Telemetry } from '../ports/telemetry.ts';
-import { inSteps, ShardRound, type WorkerServices } from './worker.ts';
+import { inSteps, ShardRound, type Turn } from './worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 
 /** Buckets that take turns in one unit. The next unit begins with those behind them, so no bucket starves another. */
 const turnsMax = 256;
-/** After this time a unit ends, so that the list of buckets is read again. */
+/** After this time a unit ends, once each account had a turn: the accounts of the next unit wait for it. */
 const unitMs = 5_000;
 const pageRows = 500;
-/** Buckets with versions that are older than their commit; others have their turn in a later unit. */
-const lateMax = 100_000;
+const ownersAtOnce = 16;
 
-interface Turn {
+interface BucketTurn {
   readonly listed: LifecycleBucketRow;
   task: Task<LifecycleProgress> | undefined;
 }
@@ -31,8 +33,13 @@ interface Passes {
   readonly term: Term;
   readonly actions: Pace;
   readonly bytes: Pace;
-  /** The id of the last bucket that had its turn. */
-  readonly behind: string;
+  /** The id of the last bucket of the unit before; undefined where a new round over all buckets begins. */
+  readonly behind?: string | undefined;
+  /**
+   * What has failed in this round; it is thrown at its end, because a run that fails begins with the first bucket again. Only the first
+   * failure is thrown, so `svc_worker_panic_total` counts one for a round, however many buckets failed. Each of them has its own error noted.
+   */
+  readonly round?: ShardRound | undefined;
 }
 
 export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
@@ -44,38 +51,72 @@ export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
       term: await beginTerm(metadata, lifecycleTasks, generation),
       actions: behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), yieldToClients),
       bytes: behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), yieldToClients),
-      behind: '',
     };
   },
   async step(context, saved, services) {
-    const { clock } = context;
     const { signal, yieldToClients } = services;
-    const { term, actions, bytes } = saved;
-    const { turns, hasMore } = await findTurns(context, { behind: saved.behind, services });
-    const behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
-    const until = clock.elapsed() + unitMs;
-    const open = new Set(turns);
-    const round = new ShardRound(services, signal);
-    while (open.size > 0 && clock.elapsed() < until) {
-      for (const turn of [...open]) {
-        if (signal.aborted) return { is: 'idle' };
-        await yieldToClients(signal);
-        const step: Step = { ...turn, term, actions, bytes, signal };
-        const { bucket: name, bucketId: id } = turn.listed;
-        const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
-        const succeeded = await round.work({ id, name, onFailure }, async () => {
-          const stepped = await stepBucket(context, step);
-          if (stepped?.isBusy) turn.task = stepped.task;
-          else open.delete(turn);
-        });
-        if (!succeeded) open.delete(turn);
-      }
-    }
-    if (!signal.aborted) await reportPasses(context, open);
-    round.end();
-    return { is: open.size > 0 || hasMore ? 'busy' : 'idle', saved: { ...saved, behind } };
+    const { behind, term, actions, bytes, round = new ShardRound(services, signal) } = saved;
+    const { turns, isEnd } = await findTurns(context, { behind, services });
+    const left = await takeTurns(context, turns, async (turn) => {
+      if (signal.aborted) return false;
+      await yieldToClients(signal);
+      const step: Step = { ...turn, term, actions, bytes, signal };
+      const { bucket: name, bucketId: id } = turn.listed;
+      const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
+      let isBusy = false;
+      await round.work({ id, name, onFailure }, async () => {
+        const stepped = await stepBucket(context, step);
+        isBusy = stepped?.isBusy === true;
+        if (isBusy) turn.task = stepped?.task;
+      });
+      return isBusy;
+    });
+    if (signal.aborted) return { is: 'idle' };
+    await reportPasses(context, left);
+    if (isEnd) round.end();
+    const next = isEnd ? {} : { behind: turns.at(-1)?.listed.bucketId, round };
+    // After a round in several units there may be buckets again at its beginning.
+    const isBusy = left.length > 0 || !isEnd || behind !== undefined;
+    return { is: isBusy ? 'busy' : 'idle', saved: { term, actions, bytes, ...next } };
   },
 });
+
+/**
+ * Accounts take turns, and the buckets of an account among themselves: first the one whose last turn is longest ago. So the number of an
+ * account's buckets does not delay another account.
+ * @param work returns whether the bucket needs another turn
+ * @returns those that have more to do
+ */
+async function takeTurns(
+  context: Pick<LifecycleContext, 'metadata' | 'clock'>,
+  turns: readonly BucketTurn[],
+  work: (turn: BucketTurn) => Promise<boolean>,
+): Promise<readonly BucketTurn[]> {
+  const { clock } = context;
+  const until = clock.elapsed() + unitMs;
+  const owners = await inParallel(ownersAtOnce, turns, (turn) => findOwner(context, turn));
+  const lastTurn = ({ task }: BucketTurn): number => task?.progress?.updatedAt ?? 0;
+  const waiting = Map.groupBy(
+    turns
+      .map((turn, at) => ({ turn, owner: owners[at] }))
+      .sort((a, b) => lastTurn(a.turn) - lastTurn(b.turn)),
+    ({ owner }) => owner,
+  );
+  for (let isFirst = true; waiting.size > 0; isFirst = false)
+    for (const [owner, ofOwner] of waiting) {
+      if (!isFirst && clock.elapsed() >= until) return [...waiting.values()].flat().map(({ turn }) => turn);
+      const next = ofOwner.shift();
+      if (next !== undefined && (await work(next.turn))) ofOwner.push(next);
+      if (ofOwner.length === 0) waiting.delete(owner);
+    }
+  return [];
+}
+
+/** As of the bucket's last turn: the row is read only where there was none, because a unit may end before most buckets have their turn. */
+const findOwner = async (
+  context: Pick<LifecycleContext, 'metadata'>,
+  { listed, task }: BucketTurn,
+): Promise<string> => task?.state.owner ?? (await findBucketAccount(context, listed));
 
 function warnOfShortDays({ config, telemetry }: LifecycleContext): void {
   if (config.SVC_LIFECYCLE_DAY === dayMs) return;
@@ -96,34 +137,45 @@ function showPasses(
 
 async function reportPasses(
   { metadata, telemetry }: LifecycleContext,
-  open: ReadonlySet<Turn>,
+  left: readonly BucketTurn[],
 ): Promise<void> {
   const now = await metadata.now();
-  const since = [...open].map(({ task }) => task?.state.startedAt ?? now);
-  showPasses(telemetry, { count: open.size, oldestSeconds: (now - Math.min(now, ...since)) / 1000 });
+  const since = left.map(({ task }) => task?.state.startedAt ?? now);
+  showPasses(telemetry, { count: left.length, oldestSeconds: (now - Math.min(now, ...since)) / 1000 });
 }
 
-/** The buckets that are due, by id, from the one behind `behind`. The list and the progress have the same order. */
+/** The buckets that are due, by id, from the first one behind `behind`. The lists of late buckets and of progress have the same order. */
 async function findTurns(
   context: LifecycleContext,
-  { behind, services }: { readonly behind: string; readonly services: WorkerServices },
-): Promise<{ readonly turns: readonly Turn[]; readonly hasMore: boolean }> {
+  { behind, services }: { readonly behind: string | undefined; readonly services: Turn },
+): Promise<{ readonly turns: readonly BucketTurn[]; readonly isEnd: boolean }> {
   const now = await lockTime(context);
-  const { metadata } = context;
-  const progress = everyTask(metadata, lifecycleTasks);
-  let known = await progress.next();
-  const late = new Set<string>();
-  for await (const id of lateBuckets(metadata)) if (late.size < lateMax) late.add(id);
-  const turns: Turn[] = [];
-  for await (const page of soundPages(scanLifecycleBuckets(metadata), pageRows))
+  const { metadata, clock } = context;
+  const rest = openTurns(clock, { signal: services.signal });
+  const findProgress = inOrder(everyTask(metadata, lifecycleTasks, behind), ({ name }) => name);
+  const findLate = inOrder(lateBuckets(metadata, behind), (id) => id);
+  const runAt = services.runAt();
+  const turns: BucketTurn[] = [];
+  for await (const page of soundPages(scanLifecycleBuckets(metadata, behind), pageRows))
     for (const { row } of page) {
-      while (!known.done && known.value.name < row.bucketId) known = await progress.next();
-      const task = !known.done && known.value.name === row.bucketId ? known.value : undefined;
-      const due = { now, hasLate: late.has(row.bucketId), runAt: services.runAt() };
-      if (row.bucketId <= behind || !isDue(row, task, due)) continue;
+      await rest();
+      if (row.bucketId === behind) continue;
+      const task = await findProgress(row.bucketId);
+      const hasLate = (await findLate(row.bucketId)) !== undefined;
+      if (!isDue(row, task, { now, hasLate, runAt })) continue;
       if (services.shards?.isResting(row.bucketId)) continue;
-      if (turns.length === turnsMax) return { turns, hasMore: true };
+      if (turns.length === turnsMax) return { turns, isEnd: false };
       turns.push({ listed: row, task });
     }
-  return { turns, hasMore: behind !== '' };
+  return { turns, isEnd: true };
+}
+
+/** Finds items of a sorted list by their names, which are asked for in order: the list is read once. */
+function inOrder<T>(items: AsyncGenerator<T>, nameOf: (item: T) => string) {
+  let next: IteratorResult<T> | undefined;
+  return async (name: string): Promise<T | undefined> => {
+    next ??= await items.next();
+    while (next.done !== true && nameOf(next.value) < name) next = await items.next();
+    return next.done !== true && nameOf(next.value) === name ? next.value : undefined;
+  };
 }

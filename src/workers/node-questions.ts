@@ -21,12 +21,18 @@ const minuteMs = 60_000;
 const lifeMs = 2 * minuteMs;
 /** The clocks of nodes may differ by so much. */
 const skewMs = 10_000;
-/** Questions of one look, and answers to one question, at most. */
+/** Questions of one look, and rows of one read of the answers. */
 const rowsMax = 500;
+/** Reads of the answers to one question: some 16 answers of the greatest length. */
+const answerReadsMax = 8;
+/** Characters of an answer in one row, which takes 24 KiB: up to three bytes each. */
+const segmentCharacters = 8_000;
+/** Rows that one call writes. */
+const rowsPerWrite = 16;
 
 const atBox = (box: string): At<typeof nodeMessages> => ({ table: nodeMessages, in: { box } });
 const atQuestions = (minute: number): At<typeof nodeMessages> => atBox(`questions ${minute}`);
-const answersTo = (id: string): At<typeof nodeMessages> => atBox(`answers ${id}`);
+const atAnswers = (id: string): At<typeof nodeMessages> => atBox(`answers ${id}`);
 const toMinute = (now: number): number => Math.floor(now / minuteMs);
 
 type NodeMessage = Omit<NodeMessageRow, 'box'>;
@@ -52,24 +58,58 @@ async function recentQuestions(
   return pages.flat().map(({ row }) => row);
 }
 
-/** @param answer `id` is the process that answers */
-const putAnswer = (
+/** @param answer `id` is the process that answers. A long answer takes several rows, whose ids state their number. */
+async function putAnswer(
   metadata: Pick<MetadataStore, 'apply'>,
   { to, answer, now }: { readonly to: string; readonly answer: NodeMessage; readonly now: number },
-): Promise<void> => {
+): Promise<void> {
   const box = `answers ${to}`;
-  return metadata.apply([{ at: atBox(box), put: { ...answer, box }, expiresAt: now + lifeMs }]);
-};
+  const texts = splitText(answer.text);
+  const rows = texts.map((text, n) => {
+    const id = texts.length === 1 ? answer.id : `${answer.id} ${n + 1}/${texts.length}`;
+    return { at: atBox(box), put: { ...answer, id, text, box }, expiresAt: now + lifeMs };
+  });
+  for (let n = 0; n < rows.length; n += rowsPerWrite) await metadata.apply(rows.slice(n, n + rowsPerWrite));
+}
 
+/** Cuts between two characters, because half a character cannot be stored. */
+function splitText(text: string): readonly string[] {
+  const texts: string[] = [];
+  let start = 0;
+  do {
+    const end = start + segmentCharacters;
+    const isSplitPair = /[\ud800-\udbff]/.test(text.charAt(end - 1));
+    const cut = isSplitPair ? end - 1 : end;
+    texts.push(text.slice(start, cut));
+    start = cut;
+  } while (start < text.length);
+  return texts;
+}
+
+/** The answers of which all rows are there, by process. */
 async function readAnswers(
   metadata: Pick<MetadataStore, 'scan'>,
-  id: string,
-): Promise<readonly NodeMessage[]> {
-  return (await metadata.scan(answersTo(id)).next(rowsMax)).map(({ row }) => row);
+  box: string,
+): Promise<ReadonlyMap<string, string>> {
+  const answers = new Map<string, string>();
+  const partial = new Map<string, string[]>();
+  const cursor = metadata.scan(atAnswers(box));
+  for (let reads = 0; reads < answerReadsMax; reads += 1) {
+    const page = await cursor.next(rowsMax);
+    for (const { row } of page) {
+      const [, process = row.id, n = '1', count = '1'] = /^(.*) (\d+)\/(\d+)$/.exec(row.id) ?? [];
+      const texts = partial.get(process) ?? [];
+      partial.set(process, texts);
+      texts[Number(n) - 1] = row.text;
+      if (Object.keys(texts).length === Number(count)) answers.set(process, texts.join(''));
+    }
+    if (page.length === 0) break;
+  }
+  return answers;
 }
 
 const clearAnswers = (metadata: Pick<MetadataStore, 'clear'>, id: string): Promise<unknown> =>
-  metadata.clear(answersTo(id), {});
+  metadata.clear(atAnswers(id), {});
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
@@ -111,7 +151,7 @@ export class NodeQuestions implements OtherNodes {
       await putQuestion(metadata, { id, node: self.node, topic, text: about }, clock.now());
       while (answers.size < others.size && clock.elapsed() < ends) {
         await clock.sleep(waitMs);
-        for (const { id: process, text } of await readAnswers(metadata, id))
+        for (const [process, text] of await readAnswers(metadata, id))
           if (others.has(process)) answers.set(process, text);
       }
       // An answer that comes later expires by itself.

@@ -3,7 +3,7 @@
  * the buckets slot by slot, each slot under a separate lease.
  */
 import type { Context } from '../context.ts';
-import { buildView } from '../domain/clusters/cluster-states.ts';
+import { readStates } from '../domain/clusters/cluster-states.ts';
 import { settledPassFrom } from '../domain/clusters/drains.ts';
 import { drawId } from '../domain/common/ids.ts';
 import {
@@ -13,15 +13,10 @@ import {
   settleDrained,
   sumAmounts,
 } from '../domain/rebalance/evacuations.ts';
+import type { MoveCtx } from '../domain/rebalance/move-version.ts';
 import { behindClients, openPace, type Pace } from '../domain/rebalance/pace.ts';
-import { type TendCtx, type Tending, walkSlot } from '../domain/rebalance/walk-slot.ts';
-import {
-  claimSlot,
-  everyCluster,
-  findRebalance,
-  rebalanceRows,
-  type SlotRow,
-} from '../metadata/background/clusters.ts';
+import { type Tending, walkSlot } from '../domain/rebalance/walk-slot.ts';
+import { claimSlot, findRebalance, rebalanceRows, type SlotRow } from '../metadata/background/clusters.ts';
 import { acquireLease, LeaseLost, slotLease } from '../metadata/background/leases.ts';
 import type { ClusterRow } from '../metadata/records/clusters.ts';
 import type { TaskAmount } from '../metadata/records/tasks.ts';
@@ -30,7 +25,7 @@ import { type ClusterView, DataUnavailable } from '../ports/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardRound, type Unit, unsupervised } from './worker.ts';
 
-type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
+type RebalanceContext = LeaseContext & MoveCtx & Pick<Context, 'random'>;
 
 /** How often bytes are searched that an earlier weight put elsewhere. */
 const byWeightEveryMs = 60 * 60_000;
@@ -83,21 +78,14 @@ async function openRound(
   context: RebalanceContext,
   { holder, pace, runAt }: Pick<Round, 'holder' | 'pace' | 'runAt'>,
 ): Promise<Round | undefined> {
-  const { metadata, bytes, config } = context;
+  const { metadata, config } = context;
   // The boot step's events come first.
   await context.clusterStates.view();
-  const found = await everyCluster(metadata);
-  await reconcileEvacuations(
-    context,
-    found.map(({ row }) => row),
-  );
+  const { found, view } = await readStates(context);
+  await reconcileEvacuations(context, { clusters: found.map(({ row }) => row), damaged: view.damaged });
   const leaving = found.filter(({ row }) => isLeaving(context, row));
   const byWeight = config.SVC_REBALANCE_WEIGHTS;
   if (leaving.length === 0 && !byWeight) return undefined;
-  const view = buildView(
-    bytes.clusters,
-    found.map(({ row }) => row),
-  );
   const unmet = await unmetOn(context, leaving);
   const now = await metadata.now();
   return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, runAt, holder, pace };

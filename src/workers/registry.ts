@@ -322,8 +322,8 @@ export function startRegistered<Name extends WorkerName>(
 }
 
 /**
- * Each commit of an embedded store writes some 28 KiB, however little has changed, so a lease is renewed when a fifth of it, 30 seconds, is left. The leases of a
- * process that was killed are free at once.
+ * Each commit of an embedded store writes some 28 KiB, however little has changed, so a lease is renewed when a fifth
+ * of it, 30 seconds, is left. The leases of a process that was killed are free at once.
  */
 const localTtlMs = 150_000;
 

@@ -1,13 +1,13 @@
 /** What is stored for a time: `queue-retention`, `audit-retention` and `health-history`. */
 import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
-import { boundQueues, firstLook } from '../domain/event-deliveries/queue-retention.ts';
+import { beginBounds, boundQueues } from '../domain/event-deliveries/queue-retention.ts';
 import { holdSeals, type SavedSeals, stepSeals } from '../domain/events/seal-hours.ts';
 import { beginHistory, recordHealth } from '../domain/storage/storage-health.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { inSteps, type WorkerServices } from './worker.ts';
 
-// `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time.
+// `queue-retention`: bounds and measures the queues of events, replication and access logs, in one pass each time.
 
 type QueueContext = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
 
@@ -39,12 +39,12 @@ function showBacklogs(
   });
 }
 
-export const boundAllQueues = inSteps<QueueContext, ReturnType<typeof firstLook>>({
+export const boundAllQueues = inSteps<QueueContext, ReturnType<typeof beginBounds>>({
   retire: (context, { report }) => showBacklogs(context, { queues: [], targets: [] }, report),
-  begin: firstLook,
-  async step(context, looks, { signal, report }) {
-    const backlogs = await boundQueues(context, looks, signal);
-    if (!signal.aborted) showBacklogs(context, backlogs, report);
+  begin: beginBounds,
+  async step(context, saved, { signal, report }) {
+    const backlogs = await boundQueues(context, saved, signal);
+    showBacklogs(context, backlogs, report);
     return { is: 'idle' };
   },
 });
@@ -74,7 +74,8 @@ export const retainAudit = inSteps<AuditContext, Sealing>({
   },
 });
 
-// `health-history`: probes storage, and writes down each change of its health. One process probes, because two may not reach the same nodes.
+// `health-history`: probes storage, and writes down each change of its health. One process probes, because two may not
+// reach the same nodes.
 
 export const keepHealthHistory = inSteps<Pick<Context, 'metadata' | 'bytes' | 'config'>, Term>({
   begin: beginHistory,

@@ -2,6 +2,7 @@
 
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
+import { isAhead } from '../domain/common/clock-skew.ts';
 import { ScrubBudget, ScrubPace, scrubRate } from '../domain/scrub/budget.ts';
 import {
   beginScrubbing,
@@ -165,6 +166,7 @@ function dueRun(
 ): ScrubRun | undefined {
   const last = former?.state;
   if (last?.finishedAt === undefined) return last ?? nextRun(undefined, now);
-  const isEarly = now - last.finishedAt < SVC_SCRUB_INTERVAL && last.startedAt >= runAt;
+  const isEarly =
+    now - last.finishedAt < SVC_SCRUB_INTERVAL && last.startedAt >= runAt && !isAhead(last.finishedAt, now);
   return isEarly ? undefined : nextRun(last, now);
 }

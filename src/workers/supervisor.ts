@@ -153,7 +153,7 @@ async function run(
       return 'standby';
     }
     watch?.failed(cause);
-    const shard = cause instanceof ShardPanic ? cause.shard : '';
+    const shard = cause instanceof ShardPanic ? cause.label : '';
     telemetry.count('svc_worker_panic_total', { worker: worker.name, shard });
     telemetry.log('ERROR', 'a worker failed', { worker: worker.name, cause });
     return cause instanceof ShardPanic ? 'shard' : 'failed';

@@ -1,5 +1,6 @@
 /** A background worker: it does one bounded unit of work at a time. */
-import type { Task } from '../metadata/background/tasks.ts';
+import { openTurns } from '../domain/common/turns.ts';
+import type { Task, TaskRange } from '../metadata/background/tasks.ts';
 import type { HeartbeatProgress } from '../metadata/records/processes.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { MetricName, Telemetry } from '../ports/telemetry.ts';
@@ -48,7 +49,7 @@ export const unsupervised: WorkerServices = {
 
 // What most workers are: a loop of steps.
 
-/** One step among those of a run. */
+/** What a step gets beside what the step before it has saved. */
 export interface Turn extends WorkerServices {
   readonly signal: AbortSignal;
 }
@@ -72,7 +73,10 @@ interface Steps<Ctx, Saved> {
   begin(context: Ctx, generation: number, services: WorkerServices): Promise<Saved> | Saved;
   /** Does a bounded piece of work, and saves it under the term. */
   step(context: Ctx, saved: Saved, turn: Turn): Promise<Stepped<Saved>>;
-  /** Called when the run ends, however it does: it takes back its gauges, because those of the next leader are about the same. */
+  /**
+   * Takes back the gauges, because those of the next leader are about the same. Called when the run ends, however it
+   * does, and again after a step that was under way then, because that step may have set them since.
+   */
   retire?(context: Ctx, services: WorkerServices): void;
 }
 
@@ -91,7 +95,12 @@ export const inSteps =
           signal.addEventListener('abort', () => retire(context, services), { once: true });
         run = { saved: await begin(context, generation, services) };
       }
-      const stepped = await step(context, run.saved, { ...services, signal });
+      let stepped: Stepped<Saved>;
+      try {
+        stepped = await step(context, run.saved, { ...services, signal });
+      } finally {
+        if (signal.aborted) retire?.(context, services);
+      }
       const { is, saved = run.saved, done, nothingBefore } = stepped;
       run = { saved };
       if (done !== undefined) services.report({ done });
@@ -177,15 +186,18 @@ export class ShardRests {
 /** Thrown by a unit that works on several shards, so that the panic is counted for the right one. */
 export class ShardPanic extends Error {
   readonly shard: string;
-  constructor(shard: string, cause: unknown) {
+  /** The shard as a label of metrics; '' where tenants choose its name. */
+  readonly label: string;
+  constructor(shard: string, { cause, label = shard }: { readonly cause: unknown; readonly label?: string }) {
     super(`shard ${shard} failed`, { cause });
     this.shard = shard;
+    this.label = label;
   }
 }
 
 interface Shard {
   readonly id: string;
-  /** For operators; absent: the id. */
+  /** For operators, such as a bucket; absent: the id, which is a number. */
   readonly name?: string;
   /** Called before the shard rests. What it throws ends the unit. */
   onFailure?(cause: unknown): Promise<void>;
@@ -215,8 +227,11 @@ export class ShardRound {
     return this.#rests?.isResting(id) === true;
   }
 
-  /** @returns whether the work succeeded. A failure after an abort is dropped: the abort may be its cause, and the next run repeats the work. */
-  async work({ id, name = id, onFailure }: Shard, work: () => Promise<void>): Promise<boolean> {
+  /**
+   * @returns whether the work succeeded. A failure after an abort is dropped: the abort may be its cause, and the next
+   * run repeats the work.
+   */
+  async work({ id, name, onFailure }: Shard, work: () => Promise<void>): Promise<boolean> {
     try {
       await work();
       this.#rests?.succeeded(id);
@@ -225,7 +240,7 @@ export class ShardRound {
       if (this.#signal.aborted) return false;
       await onFailure?.(cause);
       this.#rests?.failed(id);
-      this.#panic ??= new ShardPanic(name, cause);
+      this.#panic ??= new ShardPanic(name ?? id, { cause, label: name === undefined ? id : '' });
       return false;
     }
   }
@@ -252,9 +267,54 @@ export class ShardRound {
   }
 }
 
-// Derives the progress of workers from what they count anyway.
+/** Where a round over the tasks of a kind is, which may take several units. */
+export interface TaskRound {
+  readonly shards: ShardRound;
+  /** The name of the last task that had its step; undefined once the round is over. */
+  readonly after: string | undefined;
+  /** Whether the round had a task that does not rest. */
+  readonly hasWorked: boolean;
+}
 
-/** What these counters count, the worker has done. */
+/** A unit of a round works on so many tasks, so that many of them delay nothing that the worker does between its units. */
+const unitTasks = 16;
+
+/**
+ * One unit of a round: a step of each of the next tasks, which are read in turns on the event loop. What fails is kept until the caller ends
+ * the round, because a run that fails begins with the first task again.
+ * @param tasks in the order of their names, from the first one in the range on
+ * @param former the round after the unit before; where it is over, another one begins
+ */
+export async function stepTasks<State>(
+  { clock }: { readonly clock: Clock },
+  {
+    turn,
+    tasks,
+    former,
+    ...stepOfTask
+  }: StepOfTask<State> & {
+    readonly turn: Pick<Turn, 'signal' | 'shards'>;
+    readonly tasks: (range: TaskRange) => AsyncIterable<Task<State>>;
+    readonly former: TaskRound | undefined;
+  },
+): Promise<TaskRound> {
+  const { signal } = turn;
+  const round = former?.after === undefined ? undefined : former;
+  const shards = round?.shards ?? new ShardRound(turn, signal);
+  const rest = openTurns(clock, { signal });
+  const next: Task<State>[] = [];
+  // Those that rest take no place, so a unit without work has passed all tasks.
+  for await (const task of tasks({ after: round?.after, rest })) {
+    if (!shards.isResting(task.name)) next.push(task);
+    if (next.length === unitTasks) break;
+  }
+  const hasWorked = (await shards.each(next, stepOfTask)) || round?.hasWorked === true;
+  return { shards, after: next.length === unitTasks ? next.at(-1)?.name : undefined, hasWorked };
+}
+
+// Reports the progress of workers from the metrics that they count.
+
+/** An addition to one of these counters is reported as work that is done. */
 const doneCounters: ReadonlySet<MetricName> = new Set<MetricName<'counter'>>([
   'svc_lifecycle_actions_total',
   'svc_notify_delivered_total',

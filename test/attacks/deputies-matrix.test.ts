@@ -1,8 +1,8 @@
 /**
  * The attack matrix of credentials and addresses that operators hold and tenants name: random cells of caller × bucket × what is named
  * (notification target, key, log bucket, inventory bucket, bucket at a peer) × spelling × the place in the request. The model knows the
- * public rules only: who owns what, what policies and the operator's lists of accounts say. See docs/mutation.md for the mutations of the code
- * that it finds.
+ * public rules only: who owns what, what policies and the operator's lists of accounts say. See docs/mutation.md for
+ * the mutations of the code that it finds.
  */
 import { expect, onTestFinished, test } from 'vitest';
 import { policyOf } from '../support/access.ts';

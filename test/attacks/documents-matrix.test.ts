@@ -1,9 +1,10 @@
 /**
- * The attack matrix of facts in a document instead of headers: random cells of caller × what policies allow and deny × facts of a replica × the
- * request that carries the document. The model knows the public rules only, as for the headers: a fact needs the public action that would set it,
- * for which the permission to replicate stands in where it must, and a Deny of which it never evades. Each cell is sent a second time with
- * headers, where the public API has such a request: what headers may not do, a document may not. See docs/mutation.md for the mutations of the
- * code that it finds.
+ * The attack matrix of facts in a document instead of headers: random cells of caller × what policies allow and deny ×
+ * facts of a replica × the request that carries the document. The model knows the public rules only, as for the
+ * headers: a fact needs the public action that would set it, for which the permission to replicate stands in where it
+ * must, and a Deny of which it never evades. Each cell is sent a second time with headers, where the public API has
+ * such a request: what headers may not do, a document may not. See docs/mutation.md for the mutations of the code that
+ * it finds.
  */
 import { expect, onTestFinished, test } from 'vitest';
 import type { ReplicaDocument } from '../../src/metadata/objects/properties.ts';

@@ -1,6 +1,7 @@
 /**
- * The listener's own reading of HTTP beside the parser of node:http (llhttp). Whatever the listener takes, node:http takes too, with the same
- * targets, headers and bodies: a request that only one of two readers sees is how requests are smuggled past a proxy.
+ * The listener's own reading of HTTP beside the parser of node:http (llhttp). Whatever the listener takes, node:http
+ * takes too, with the same targets, headers and bodies: a request that only one of two readers sees is how requests are
+ * smuggled past a proxy.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';

@@ -1,7 +1,10 @@
 /** A tenant names another tenant's key, in every spelling under which a key can be found. */
 import { describe, expect, test } from 'vitest';
+import type { SettingName } from '../../src/config.ts';
+import { policyOf } from '../support/access.ts';
 import { encryptingSettings, keyOf, provider, writeKeyFile } from '../support/encryption.ts';
-import { openGateway } from '../support/gateway.ts';
+import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import type { Answer } from '../support/gateway-client.ts';
 
 const keys = {
   payroll: { key: keyOf(1).toString('base64'), accounts: ['alice-account'] },
@@ -72,5 +75,59 @@ describe('the key of another account', () => {
       expect((await world.client.put('/of-alice/key', { body: 'x', headers: provider(key) })).status).toBe(
         200,
       );
+  });
+});
+
+describe('the refusal of another account’s key', () => {
+  const id = 'k-71ad5e';
+  const secretly = {
+    [id]: { key: keyOf(1).toString('base64'), accounts: ['alice-account'] },
+    'alias/pay': id,
+  };
+  const openSecretly = async (settings: Partial<Record<SettingName, string>> = {}) => {
+    const SVC_HSM_KEYS_FILE = await writeKeyFile(secretly);
+    const world = await openGateway({
+      settings: { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE, ...settings },
+    });
+    await world.bob.put('/of-bob');
+    return world;
+  };
+  const refusalsOf = async ({ bob }: GatewayWorld, key: string | undefined): Promise<readonly Answer[]> => [
+    await bob.put('/of-bob/key', { body: 'x', headers: provider(key) }),
+    await bob.put('/of-bob/key', { headers: { ...provider(key), '*-copy-source': '/of-bob/source' } }),
+    await bob.post('/of-bob/key?uploads', { headers: provider(key) }),
+  ];
+  const isRefusedSilently = ({ status, code, text }: Answer): void => {
+    expect([status, code], text).toEqual([403, 'AccessDenied']);
+    expect(text).not.toContain(id);
+  };
+
+  test('does not tell which key an alias stands for', async () => {
+    await using world = await openSecretly();
+    await world.bob.put('/of-bob/source', { body: 'x' });
+    const body =
+      '<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>alias/pay</KMSMasterKeyID></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>';
+    const refused = [
+      ...(await refusalsOf(world, 'alias/pay')),
+      await world.bob.put('/of-bob?encryption', { body }),
+    ];
+    for (const each of refused) {
+      isRefusedSilently(each);
+      expect(each.text).toContain('arn:aws:kms:default:bob-account:alias/pay');
+    }
+  });
+
+  test('does not tell the default key of the operator, to anonymous callers either', async () => {
+    await using world = await openSecretly({ SVC_KMS_DEFAULT_KEY_ID: id });
+    const { bob, anonymous } = world;
+    await bob.put('/of-bob/source', { body: 'x' });
+    for (const each of await refusalsOf(world, undefined)) {
+      isRefusedSilently(each);
+      expect(each.text).toContain('the default key');
+    }
+    await bob.put('/of-bob?policy', {
+      body: policyOf({ Action: 's3:PutObject', Resource: 'arn:aws:s3:::of-bob/*' }),
+    });
+    isRefusedSilently(await anonymous.put('/of-bob/key', { body: 'x', headers: provider() }));
   });
 });

@@ -1,8 +1,8 @@
 /**
- * The attack matrix of names in bodies and queries: random cells of caller × the resources that its policies deny × operation of the operator API ×
- * the place of the name (path, second path, query, body, ARN, access key, entry of a listing). The model knows the public rule only: a Deny of a
- * resource holds for each operation that names it, wherever the name stands, and hides its rows in listings. See docs/mutation.md for the
- * mutations of the code that it finds.
+ * The attack matrix of names in bodies and queries: random cells of caller × the resources that its policies deny ×
+ * operation of the operator API × the place of the name (path, second path, query, body, ARN, access key, entry of a
+ * listing). The model knows the public rule only: a Deny of a resource holds for each operation that names it, wherever
+ * the name stands, and hides its rows in listings. See docs/mutation.md for the mutations of the code that it finds.
  */
 import { expect, onTestFinished, test } from 'vitest';
 import { openActions } from '../support/actions.ts';

@@ -1,4 +1,7 @@
-/** Every operation of the operator API by callers that are no operators. Those that are open to them: `handlers/admin-sessions`, `handlers/tenants`. */
+/**
+ * Every operation of the operator API by callers that are no operators. Those that are open to them:
+ * `handlers/admin-sessions`, `handlers/tenants`.
+ */
 import { describe, expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import { openGateway, operator, person } from '../support/gateway.ts';

@@ -14,6 +14,7 @@ import {
 } from '../../src/protocol/operations/operations.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
+import { awaitDefaultPeer } from '../support/replication-role.ts';
 import { xmlBodies } from '../support/xml-bodies.ts';
 import { elements, headerNames, queryNames, texts } from './random-words.ts';
 
@@ -196,6 +197,7 @@ const rounds = 25;
 describe.each(backends)('on %s', (backend) => {
   test.each([1, 2, 3])('no request of seed %i is an internal error', async (seed) => {
     await using world = await openGateway({ backend });
+    await awaitDefaultPeer(world);
     const clients = [world.client, world.client, world.neutral, world.bob, world.anonymous];
     const roll = dice(seed);
     const admin = world.as({ credential: operator });

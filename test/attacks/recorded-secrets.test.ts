@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { alice, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { auditRows, tasksOf } from '../support/recorded.ts';
+import { awaitDefaultPeer, defaultRole } from '../support/replication-role.ts';
 import { signer } from '../support/sign.ts';
 
 const customerKey = Buffer.alloc(32, 'customer');
@@ -22,6 +23,7 @@ test('no secret is in audit rows, events, replication tasks or access logs', asy
     },
   });
   const { client, context } = world;
+  await awaitDefaultPeer(world);
   for (const bucket of ['bucket', 'logs']) await client.put(`/${bucket}`);
   await setVersioning(client, 'bucket', 'Enabled');
   const documents = {
@@ -29,8 +31,7 @@ test('no secret is in audit rows, events, replication tasks or access logs', asy
       '<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix/></LoggingEnabled></BucketLoggingStatus>',
     notification:
       '<NotificationConfiguration><QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:1:jobs</Queue></QueueConfiguration></NotificationConfiguration>',
-    replication:
-      '<ReplicationConfiguration><Role>arn:aws:iam::1:role/r</Role><Rule><ID>r</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::other</Bucket></Destination></Rule></ReplicationConfiguration>',
+    replication: `<ReplicationConfiguration><Role>${defaultRole}</Role><Rule><ID>r</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::other</Bucket></Destination></Rule></ReplicationConfiguration>`,
   };
   for (const [name, body] of Object.entries(documents))
     expect((await client.put(`/bucket?${name}`, { body })).status).toBe(200);

@@ -1,4 +1,7 @@
-/** Replica requests are no way around the public actions that they imply, nor around the checks of the headers that a document stands for. */
+/**
+ * Replica requests are no way around the public actions that they imply, nor around the checks of the headers that a
+ * document stands for.
+ */
 import { describe, expect, test } from 'vitest';
 import type { ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { everyone, grantsIn, policyOf } from '../support/access.ts';

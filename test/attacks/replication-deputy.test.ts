@@ -3,12 +3,22 @@ import { describe, expect, test, vi } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { encryptingSettings, provider } from '../support/encryption.ts';
 import { alice, bob, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { allow, must, openUser, trusting } from '../support/iam-users.ts';
 import { makeRole, replicating, replicationService, roleArnOf } from '../support/replication-role.ts';
-import { keys, openSite, refusal, run, type Site, settled, until } from '../support/replication-sites.ts';
+import {
+  keys,
+  openSite,
+  refusal,
+  run,
+  type Site,
+  settings,
+  settled,
+  until,
+} from '../support/replication-sites.ts';
 import { serveStub } from '../support/server-stub.ts';
 
 const { accessKey, secretKey } = keys;
@@ -144,6 +154,64 @@ describe('a peer', () => {
     expect(answered.filter((each) => each.startsWith('PUT')).map((each) => each.split('?')[0])).toEqual([
       'PUT /copies/key',
     ]);
+  });
+
+  test('that is no gateway uses those of its keys for an account that its operator lists', async () => {
+    const near = await openSite({ settings: { ...settings, ...(await encryptingSettings()) } });
+    const used: string[] = [];
+    const { port } = await serveStub(async ({ wire: { method, target, headers } }) => {
+      if (target.includes('?replica')) return refusal(400, 'InvalidArgument');
+      if (method === 'PUT') used.push(headers.get('x-amz-server-side-encryption-aws-kms-key-id') ?? '');
+      return { status: 200, headers: [['etag', '"x"']], body: '' };
+    });
+    const serve = (keysOfPeer?: readonly string[]) =>
+      putPeer(near, { endpoint: `http://127.0.0.1:${port}` }, [
+        { account: alice.owner, buckets: ['copies'], ...(keysOfPeer && { keys: keysOfPeer }) },
+      ]);
+    const operators = 'arn:aws:kms:eu-west-1:111122223333:key/operators';
+    const own = 'arn:aws:kms:eu-west-1:111122223333:key/alice-1';
+    const putKeyed = (key: string) =>
+      near.world.client.put('/bucket?replication', {
+        body: `<ReplicationConfiguration><Role>${roles.alice}</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
+          <Status>Enabled</Status><SourceSelectionCriteria><SseKmsEncryptedObjects><Status>Enabled</Status></SseKmsEncryptedObjects></SourceSelectionCriteria>
+          <Destination><Bucket>arn:sluice:replication::far:copies</Bucket><EncryptionConfiguration><ReplicaKmsKeyID>${key}</ReplicaKmsKeyID></EncryptionConfiguration></Destination>
+          <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule></ReplicationConfiguration>`,
+      });
+    await serve();
+    refused(await putKeyed(own), 'does not use the key');
+    await serve(['arn:aws:kms:eu-west-1:111122223333:key/alice-*']);
+    refused(await putKeyed(operators), 'does not use the key');
+    expect((await putKeyed(own)).status).toBe(200);
+    run(near);
+    const put = (path: string) => near.world.client.put(path, { body: 'x', headers: provider('first') });
+    await put('/bucket/key');
+    await settled(near, '/bucket/key', 'COMPLETED');
+    // Keys are asked about at each delivery too.
+    await serve([]);
+    await put('/bucket/later');
+    await settled(near, '/bucket/later', 'FAILED');
+    expect(await failures(near)).toEqual([expect.stringContaining('does not use the key')]);
+    expect(used).toEqual([own]);
+  });
+
+  test('that serves other accounts is answered for as one that does not exist', async () => {
+    const { near, far } = await openSites();
+    const { bob: client } = near.world;
+    const ask = async (arn: string): Promise<readonly unknown[]> => {
+      const body = `<ReplicationConfiguration><Role>${roles.bob}</Role><Rule><ID>r</ID><Prefix/><Status>Enabled</Status><Destination><Bucket>${arn}</Bucket></Destination></Rule></ReplicationConfiguration>`;
+      const { status, code, text } = await client.put('/bobs?replication', { body });
+      return [status, code, text.replace(/<(RequestId|HostId)>\w+/g, '')];
+    };
+    const arns = ['arn:sluice:replication::far:bobs', 'arn:aws:s3:::bobs'];
+    const absent = [await ask(arns[0] ?? ''), await ask(arns[1] ?? '')];
+    expect(absent.map(([status]) => status)).toEqual([400, 400]);
+    for (const accounts of [undefined, [], [{ account: alice.owner }]])
+      for (const [index, peer] of ['far', 'default'].entries()) {
+        const entry = accounts === undefined ? {} : { accounts };
+        const peerOf = { accessKey, secretKey, endpoint: far.endpoint, ...entry };
+        await operatorOf(near.world).must('PUT', `/replication/peers/${peer}`, peerOf);
+        expect(await ask(arns[index] ?? '')).toEqual(absent[index]);
+      }
   });
 
   test('has an accounts list that is checked', async () => {

@@ -22,22 +22,20 @@ test('the last second of a year is a time, and a text with a field out of its ra
   const request = signAs({ now: () => at }).presign({ path: '/bucket/key' });
   expect((await check(request, { at })).identity?.owner).toBe('account-alice');
   const codes: Record<string, string | undefined> = {};
-  // 60 is also what a second may not be, `:` and `/` stand beside the digits in ASCII.
+  // 60 is out of range for minutes and seconds; `:` and `/` are next to the digits in ASCII.
   const texts = [
     '20261331T120000Z',
     '20260031T120000Z',
     '20261232T120000Z',
     '20261200T120000Z',
     '20261231T240000Z',
-  ];
-  texts.push(
     '20261231T236000Z',
     '20261231T235960Z',
     '20261231T12000:Z',
     '2026123/T120000Z',
     '19691231T235959Z',
     '20261231T120000X',
-  );
+  ];
   for (const text of texts) {
     const target = request.target.replace('20261231T235959Z', text).replace('20261231', text.slice(0, 8));
     codes[text] = await refusalCode({ ...request, target }, { at });

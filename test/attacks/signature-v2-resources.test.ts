@@ -1,8 +1,8 @@
 /**
  * Version-2 URLs whose query has response overrides beside sub-resources. A slow implementation of the public rule signs them
- * (https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html, "Constructing the CanonicalizedResource Element"): the sub-resources and
- * the overrides together, sorted by name, separated by `&`, a value only where there is one, and not encoded. It shares no code with `src` or
- * the other tests.
+ * (https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html, "Constructing the CanonicalizedResource
+ * Element"): the sub-resources and the overrides together, sorted by name, separated by `&`, a value only where there
+ * is one, and not encoded. It shares no code with `src` or the other tests.
  */
 import { createHmac, randomInt } from 'node:crypto';
 import { expect, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** Logs at DEBUG, traces, metrics, audit rows and the support bundle of many operations contain none of the secrets of the run, in any of their forms. */
+/**
+ * Logs at DEBUG, traces, metrics, audit rows and the support bundle of many operations contain none of the secrets of
+ * the run, in any of their forms.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

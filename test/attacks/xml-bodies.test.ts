@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { encryptingSettings } from '../support/encryption.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
+import { awaitDefaultPeer } from '../support/replication-role.ts';
 import { type XmlBody, xmlBodies } from '../support/xml-bodies.ts';
 import { damaged, printTree } from '../support/xml-trees.ts';
 
@@ -23,6 +24,7 @@ async function furnish(): Promise<GatewayWorld> {
     settings: { ...(await encryptingSettings()), SVC_NOTIFY_TARGETS: JSON.stringify(sinks) },
   });
   const { client } = world;
+  await awaitDefaultPeer(world);
   await client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
   await client.put('/bucket/key', { body: 'content' });
   await client.put('/bucket/archived', { body: 'content', headers: { '*-storage-class': 'GLACIER' } });

@@ -1,5 +1,6 @@
 /** The AWS CLI with its default settings on every bucket configuration. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { awaitDefaultPeer } from '../support/replicating-servers.ts';
 import { type AwsCli, openAwsCli } from './drivers.ts';
 import { type ClientFamily, expectedOf, familiesOf, familySettings } from './families.ts';
 
@@ -8,6 +9,7 @@ let cli: AwsCli;
 
 beforeAll(async () => {
   cli = await openAwsCli({ settings: familySettings });
+  await awaitDefaultPeer(cli.world.url);
   const api = cli.apiOf(bucket);
   await api('create-bucket');
   await api('put-bucket-versioning', '--versioning-configuration', 'Status=Enabled');

@@ -1,6 +1,7 @@
 /** The AWS SDK for JavaScript with its default settings on every bucket configuration. */
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { awaitDefaultPeer } from '../support/replicating-servers.ts';
 import { openSdk, type Sdk } from './drivers.ts';
 import { type ClientFamily, expectedOf, familiesOf, familySettings } from './families.ts';
 
@@ -9,6 +10,7 @@ let sdk: Sdk;
 
 beforeAll(async () => {
   sdk = await openSdk({ settings: familySettings });
+  await awaitDefaultPeer(sdk.world.url);
   await sdk.client.send(new s3.CreateBucketCommand({ Bucket }));
   await ask('PutBucketVersioning', { VersioningConfiguration: { Status: 'Enabled' } });
 });

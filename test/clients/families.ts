@@ -35,7 +35,7 @@ const lifecycle = {
   ],
 };
 const replication = {
-  Role: 'arn:aws:iam::123456789012:role/r',
+  Role: 'arn:aws:iam::alice-account:role/replication',
   Rules: [
     {
       ID: 'all',

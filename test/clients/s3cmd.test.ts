@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sender } from '../runtimes/client.ts';
 import { seedWide } from './seed.ts';
 import {
+  configureS3cmd,
   keyCount,
   largeBytes,
   type ProgramWorld,
@@ -20,18 +21,7 @@ let world: ProgramWorld;
 
 beforeAll(async () => {
   world = await startProgram('s3cmd');
-  const { host, user } = world;
-  const lines = [
-    '[default]',
-    `access_key = ${user.accessKey}`,
-    `secret_key = ${user.secretKey}`,
-    `bucket_location = ${region}`,
-    `host_base = ${host}`,
-    // Without %(bucket)s in the host, s3cmd uses path-style addressing.
-    `host_bucket = ${host}`,
-    'use_https = False',
-  ];
-  writeFileSync(world.path('.s3cfg'), lines.join('\n'));
+  configureS3cmd(world);
   await s3cmd('mb', `s3://${bucket}`);
 });
 afterAll(() => world?.stop());

@@ -16,10 +16,11 @@ import {
 import { Upload } from '@aws-sdk/lib-storage';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sender } from '../runtimes/client.ts';
 import { startWorkerd } from '../runtimes/workerd.ts';
 import { testCredentials } from '../support/server.ts';
-import { installed } from './installed.ts';
-import { awsKeys, mib, openWorld, region, sha, shaOfFile, type World } from './world.ts';
+import { type Client, installed } from './installed.ts';
+import { awsKeys, configureS3cmd, mib, openWorld, region, sha, shaOfFile, type World } from './world.ts';
 
 const keys = Array.from({ length: 120 }, (_, index) => `many/k ${String(index).padStart(3, '0')} é+&.txt`);
 let world: World;
@@ -107,51 +108,109 @@ describe('the AWS SDK for JavaScript', () => {
   });
 });
 
-/** What each program calls its commands, and a size above that of its parts. `gateway` is an alias of mc. */
+/** How a program is called. A bucket is named as the program does; `gateway` is an alias of mc and a remote of rclone. */
+interface Program {
+  readonly bucket: string;
+  /** More than a part, of which it makes `parts`. */
+  readonly largeBytes: number;
+  readonly parts: number;
+  readonly begin: () => readonly string[];
+  readonly make: readonly string[];
+  readonly upload: readonly string[];
+  readonly download: readonly string[];
+  readonly show: (object: string) => readonly string[];
+  readonly list: (bucket: string) => readonly string[];
+  /** What it shows of an object in parts. rclone and s3cmd show no ETag. */
+  readonly inspect?: { readonly show: (object: string) => readonly string[]; readonly expected: RegExp };
+  readonly empty: (bucket: string) => readonly string[];
+  readonly remove: readonly string[];
+}
+
+const show = (object: string) => ['cat', object];
+const copies = { make: ['mb'], upload: ['cp'], download: ['cp'], show, remove: ['rb'] };
+
 const programs = {
   mc: {
+    ...copies,
     bucket: 'gateway/mc-bucket',
     largeBytes: 34 * mib,
+    parts: 3,
     begin: () => ['alias', 'set', 'gateway', world.url, world.user.accessKey, world.user.secretKey],
-    list: (bucket: string) => ['ls', '--recursive', bucket],
-    parts: (bucket: string) => ['stat', `${bucket}/large.bin`],
-    isInParts: /ETag\s*: \w+-3\b/,
-    empty: (bucket: string) => ['rm', '--recursive', '--force', bucket],
+    list: (bucket) => ['ls', '--recursive', bucket],
+    inspect: { show: (object) => ['stat', object], expected: /ETag\s*: \w+-3\b/ },
+    empty: (bucket) => ['rm', '--recursive', '--force', bucket],
   },
   s5cmd: {
+    ...copies,
     bucket: 's3://s5cmd',
     largeBytes: 51 * mib,
+    parts: 2,
     begin: () => ['version'],
-    list: (bucket: string) => ['ls', `${bucket}/*`],
-    parts: (bucket: string) => ['ls', '--etag', `${bucket}/large.bin`],
-    isInParts: /-2 /,
-    empty: (bucket: string) => ['rm', `${bucket}/*`],
+    list: (bucket) => ['ls', `${bucket}/*`],
+    inspect: { show: (object) => ['ls', '--etag', object], expected: /-2 / },
+    empty: (bucket) => ['rm', `${bucket}/*`],
   },
-} as const;
-
-describe.each(Object.entries(programs))(
-  '%s',
-  (name, { bucket, largeBytes, begin, list, parts, isInParts, empty }) => {
-    const run = (...args: string[]) => world.run(installed(name as keyof typeof programs), ...args);
-
-    test('uploads and downloads small and large files, lists and deletes them', async () => {
-      await run(...begin());
-      await run('mb', bucket);
-      const files = [world.file('small é+.bin', 4_096), world.file('large.bin', largeBytes)];
-      for (const file of files) {
-        const key = file.path.slice(world.home.length + 1);
-        await run('cp', file.path, `${bucket}/${key}`);
-        await run('cp', `${bucket}/${key}`, `${name}.back`);
-        expect(await shaOfFile(world.path(`${name}.back`)), key).toBe(file.sha);
-      }
-      expect(await run(...parts(bucket))).toMatch(isInParts);
-      expect(await run('cat', `${bucket}/small é+.bin`).then(({ length }) => length)).toBeGreaterThan(1_000);
-      expect((await run(...list(bucket))).trim().split('\n')).toHaveLength(files.length);
-      await run(...empty(bucket));
-      await run('rb', bucket);
-    });
+  rclone: {
+    bucket: 'gateway:rclone-bucket',
+    largeBytes: 12 * mib,
+    parts: 3,
+    begin: () => {
+      const { accessKey, secretKey } = world.user;
+      const keys = ['access_key_id', accessKey, 'secret_access_key', secretKey];
+      return ['config', 'create', 'gateway', 's3', 'endpoint', world.url, 'region', region, ...keys];
+    },
+    make: ['mkdir'],
+    upload: ['copyto', '--s3-upload-cutoff', '5Mi', '--s3-chunk-size', '5Mi'],
+    download: ['copyto'],
+    show,
+    list: (bucket) => ['lsf', '--recursive', bucket],
+    empty: (bucket) => ['delete', bucket],
+    remove: ['rmdir'],
   },
-);
+  s3cmd: {
+    bucket: 's3://s3cmd-bucket',
+    largeBytes: 31 * mib,
+    parts: 3,
+    begin: () => {
+      configureS3cmd(world);
+      return ['ls'];
+    },
+    make: ['mb'],
+    upload: ['put', '--no-progress'],
+    download: ['get', '--no-progress'],
+    show: (object) => ['get', '--no-progress', '--quiet', object, '-'],
+    list: (bucket) => ['ls', '--recursive', bucket],
+    empty: (bucket) => ['del', '--recursive', '--force', bucket],
+    remove: ['rb'],
+  },
+} satisfies Partial<Record<Client, Program>>;
+
+describe.each(Object.entries<Program>(programs))('%s', (name, program) => {
+  const { bucket, largeBytes, parts, inspect } = program;
+  const run = (...args: string[]) => world.run(installed(name as Client), ...args);
+
+  test('uploads and downloads small and large files, lists and deletes them', async () => {
+    await run(...program.begin());
+    await run(...program.make, bucket);
+    const files = [world.file('small é+.bin', 4_096), world.file('large.bin', largeBytes)];
+    for (const file of files) {
+      const key = file.path.slice(world.home.length + 1);
+      await run(...program.upload, file.path, `${bucket}/${key}`);
+      await run(...program.download, `${bucket}/${key}`, `${name}-${key}.back`);
+      expect(await shaOfFile(world.path(`${name}-${key}.back`)), key).toBe(file.sha);
+    }
+    const path = `/${bucket.split(/[/:]+/).at(-1)}/large.bin`;
+    const { headers } = await sender({ url: world.url, ...world.user })('HEAD', path);
+    expect(headers.etag).toMatch(new RegExp(`-${parts}"$`));
+    if (inspect !== undefined)
+      expect(await run(...inspect.show(`${bucket}/large.bin`))).toMatch(inspect.expected);
+    const content = await run(...program.show(`${bucket}/small é+.bin`));
+    expect(content.length).toBeGreaterThan(1_000);
+    expect((await run(...program.list(bucket))).trim().split('\n')).toHaveLength(files.length);
+    await run(...program.empty(bucket));
+    await run(...program.remove, bucket);
+  });
+});
 
 test('the Worker has logged no error', () => {
   expect(world.server.log()).not.toMatch(/ERROR/);

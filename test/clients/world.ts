@@ -179,3 +179,17 @@ export function wideDirectory(world: Pick<World, 'path'>): string {
 }
 
 export const wideKeys = (): string[] => Array.from({ length: keyCount }, (_, index) => wideKey(index));
+
+/** Writes the settings of s3cmd into the home of the world. Without `%(bucket)s` in the host it uses path-style addressing. */
+export function configureS3cmd({ host, user, path }: Pick<World, 'host' | 'user' | 'path'>): void {
+  const lines = [
+    '[default]',
+    `access_key = ${user.accessKey}`,
+    `secret_key = ${user.secretKey}`,
+    `bucket_location = ${region}`,
+    `host_base = ${host}`,
+    `host_bucket = ${host}`,
+    'use_https = False',
+  ];
+  writeFileSync(path('.s3cfg'), lines.join('\n'));
+}

@@ -28,7 +28,8 @@ export async function badPracticesOf(page: Page): Promise<readonly string[]> {
 async function reportsOf(session: CDPSession): Promise<readonly string[]> {
   const found: string[] = [];
   session.on('Log.entryAdded', ({ entry }) => {
-    // What is not set, such as a quota, is a reply of 404. Chromium logs it where no other read is in the same request, which depends on time.
+    // What is not set, such as a quota, is a reply of 404. Chromium logs it where no other read is in the same request,
+    // which depends on time.
     const isMissing = entry.source === 'network' && /\b404\b/.test(entry.text);
     if (entry.level === 'error' && !isMissing) found.push(`log: ${entry.text} ${entry.url ?? ''}`);
   });

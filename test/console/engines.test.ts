@@ -1,4 +1,7 @@
-/** The console on real engines: on embedded metadata and files, on Cassandra and Ceph, and two gateways over one Cassandra behind a proxy. */
+/**
+ * The console on real engines: on embedded metadata and files, on Cassandra and Ceph, and two gateways over one
+ * Cassandra behind a proxy.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, request } from 'node:http';

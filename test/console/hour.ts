@@ -37,7 +37,10 @@ const isWaiting = (page: Page): Promise<boolean> =>
     () => (globalThis as unknown as { pending: { openRequests: number } }).pending.openRequests > 0,
   );
 
-/** Lets so much time of a page with `installTime` pass, in steps that let each poll end: one that is under way would take the place of the next. */
+/**
+ * Lets so much time of a page with `installTime` pass, in steps that let each poll end: one that is under way would
+ * take the place of the next.
+ */
 export async function passTime(page: Page, seconds: number): Promise<Asked> {
   let requests = 0;
   let bytes = 0;

@@ -134,6 +134,7 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     await using tab = await world.open('/settings');
     const { page } = tab;
     await page.getByRole('combobox', { name: 'Level' }).selectOption('DEBUG');
+    await page.getByText('In force in every process of this node.').waitFor();
     await page.reload();
     await settled(page);
     expect(await page.getByRole('combobox', { name: 'Level' }).inputValue()).toBe('DEBUG');

@@ -13,7 +13,10 @@ describe.skipIf(noChromium !== undefined)('the Overview page', () => {
     await using tab = await world.open('/');
     const { page } = tab;
     await page.getByText('Storage is healthy.').waitFor();
-    await page.getByRole('region', { name: 'Capacity by cluster' }).getByText('live').waitFor();
+    const capacity = page.getByRole('region', { name: 'Capacity by cluster' });
+    await capacity.getByText('live').waitFor();
+    // The free bytes of the disk.
+    expect(await capacity.getByRole('cell').last().innerText()).toMatch(/^[\d.,]+\s\wi?B$/);
     const refusals = page.getByRole('region', { name: 'Last refusals' });
     await refusals.getByText(hostile, { exact: false }).waitFor();
     await refusals.getByText('AccessDenied').waitFor();

@@ -1,5 +1,6 @@
 /**
- * Pictures of every page, to be looked at: `npm run console:shots [-- page…]` writes .cache/console-shots/<page>-<seed>-<scheme>-<width>.png.
+ * Pictures of every page, to be looked at: `npm run console:shots [-- page…]` writes
+ * .cache/console-shots/<page>-<seed>-<scheme>-<width>.png.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

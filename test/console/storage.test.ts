@@ -13,6 +13,9 @@ describe.skipIf(noChromium !== undefined)('the Storage page', () => {
     await page.getByText('All metadata nodes and data pools answer.').waitFor();
     await page.getByRole('region', { name: 'Metadata' }).getByText('embedded').waitFor();
     const pools = page.getByRole('region', { name: 'Data pools' });
+    const heads = await pools.getByRole('columnheader').allInnerTexts();
+    const cells = await pools.getByRole('row').nth(1).getByRole('cell').allInnerTexts();
+    expect(cells[heads.indexOf('Free')]).toMatch(/^[\d.,]+\s\wi?B$/);
     await pools.getByRole('button', { name: 'Used' }).click();
     expect(page.url()).toContain('pools-sort=used');
     expect(await pools.getByRole('columnheader', { name: 'Used' }).getAttribute('aria-sort')).toBe(

@@ -9,17 +9,17 @@ import { buildOrder } from '../../src/backends/metadata/key-order.ts';
 import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { branchEntries, flipText, patchFile, zeroPage } from '../support/damage-metadata.ts';
+import { frozenClock } from '../support/frozen-clock.ts';
 import { all, head, headsOf, putHeads, ranks, ranksOf, talliesOf } from './metadata-store/tables.ts';
 
 let directory = '';
-let now = 0;
 const found: MetadataDamaged[] = [];
-const clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
+const clock = frozenClock();
 const dataFile = (): string => join(directory, 'data.mdb');
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'damaged-'));
-  now = Date.UTC(2026, 0, 1);
+  clock.time = Date.UTC(2026, 0, 1);
   found.length = 0;
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
@@ -229,12 +229,12 @@ describe('a damaged row with an expiry', () => {
       Promise.all(
         Array.from({ length: rows }, (_, index) =>
           store.commit(ranksOf('a'), [
-            { put: ranked('a', index, `note-${1000 + index}`), expect: 'any', expiresAt: now + index },
+            { put: ranked('a', index, `note-${1000 + index}`), expect: 'any', expiresAt: clock.time + index },
           ]),
         ),
       ),
     );
-    now += rows;
+    clock.time += rows;
     await flipText(dataFile(), 'note-1002');
     await withStore(async (store) => {
       await store.maintain();
@@ -259,7 +259,7 @@ describe('a page that fsck has found damaged', () => {
               {
                 put: ranked(board, index, note),
                 expect: 'any',
-                ...(index % 10 === 0 ? { expiresAt: now + 1 } : {}),
+                ...(index % 10 === 0 ? { expiresAt: clock.time + 1 } : {}),
               },
             ]),
           ),
@@ -299,7 +299,7 @@ describe('a page that fsck has found damaged', () => {
     async (kind, indexes) => {
       await fillLong();
       for (const index of indexes) await zeroPage(dataFile(), rowKey(index), kind);
-      now += 2;
+      clock.time += 2;
       await withStore(async (store) => {
         expect((await verify(store)).some((detail) => detail.includes('cannot be read'))).toBe(true);
       });

@@ -9,19 +9,19 @@ import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/e
 import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { blob, optional, table, text } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { frozenClock } from '../support/frozen-clock.ts';
 import { all, head, headColumns, heads, headsOf, ranksOf } from './metadata-store/tables.ts';
 import { changeByTurns } from './metadata-store/two-releases.ts';
 
 const ttl = 60_000;
 let directory = '';
-let now = 0;
-const clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
+const clock = frozenClock();
 const openStore = (): EmbeddedStore =>
   embeddedStore({ directory, clock, random: systemRandom(), durable: true, intentTtlMs: ttl });
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'embedded.v1-'));
-  now = Date.UTC(2026, 0, 1);
+  clock.time = Date.UTC(2026, 0, 1);
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
@@ -107,7 +107,7 @@ describe('an embedded store', () => {
     await former.close();
     const store = openStore();
     expect(await store.abandoned()).toEqual([]);
-    now += ttl;
+    clock.time += ttl;
     const found = await store.abandoned();
     expect(found.map(({ prefix }) => op.id.startsWith(prefix))).toEqual([true]);
     const late = await store.commit(headsOf('b'), [{ put: head('b', 'k'), expect: 'absent' }], { op });
@@ -119,10 +119,10 @@ describe('an embedded store', () => {
     const store = openStore();
     const op = await store.begin({ cluster: 'c' });
     const put = { put: { board: 'b', score: 1, name: 'n' }, expect: 'any' as const };
-    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 1000 }]);
-    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 2000 }]);
+    await store.commit(ranksOf('b'), [{ ...put, expiresAt: clock.time + 1000 }]);
+    await store.commit(ranksOf('b'), [{ ...put, expiresAt: clock.time + 2000 }]);
     await store.end(op);
-    now += 2000;
+    clock.time += 2000;
     await store.maintain();
     await store.close();
     // Two rows stay: the format of the file, and the layout of the table.
@@ -132,9 +132,9 @@ describe('an embedded store', () => {
   it('keeps a row that was put again when its first expiry is swept', async () => {
     const store = openStore();
     const put = { put: { board: 'b', score: 1, name: 'n' }, expect: 'any' as const };
-    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 1000 }]);
+    await store.commit(ranksOf('b'), [{ ...put, expiresAt: clock.time + 1000 }]);
     await store.commit(ranksOf('b'), [put]);
-    now += 5000;
+    clock.time += 5000;
     await store.maintain();
     expect(await all(store.scan(ranksOf('b')))).toEqual([put.put]);
     await store.close();
@@ -159,9 +159,9 @@ describe('an embedded store', () => {
       await store.end(op);
     }
     expect(epochs.size).toBeGreaterThanOrEqual(3);
-    now += 61_000 - ttl;
+    clock.time += 61_000 - ttl;
     await store.maintain();
-    now += ttl - 1;
+    clock.time += ttl - 1;
     await store.maintain();
     const later = await store.begin({ cluster: 'c' });
     expect(epochs.has(later.id.slice(0, later.id.indexOf('.')))).toBe(false);
@@ -177,7 +177,7 @@ describe('an embedded store', () => {
   it('takes no begin from an epoch whose lease ran out unnoticed', async () => {
     const store = openStore();
     const old = await store.begin({ cluster: 'c' });
-    now += ttl + 1;
+    clock.time += ttl + 1;
     const op = await store.begin({ cluster: 'c' });
     expect(op.id.slice(0, 17)).not.toBe(old.id.slice(0, 17));
     await store.abandoned();

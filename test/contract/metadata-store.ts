@@ -5,6 +5,7 @@
 import { describe, it } from 'vitest';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { frozenClock } from '../support/frozen-clock.ts';
 import { commitLaws } from './metadata-store/commits.ts';
 import { fenceLaws } from './metadata-store/fences.ts';
 import { intentLaws } from './metadata-store/intents.ts';
@@ -52,10 +53,9 @@ export async function timed(
   open: (timed: Timed) => Promise<MetadataStore & { maintain(): Promise<void> }>,
   { start = Date.UTC(2026, 0, 1), passStore }: TimeOptions = {},
 ): Promise<Opened> {
-  let now = start;
   let paused = false;
-  const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
-  const reopen = () => open({ clock, storeClock: async () => now, intentTtlMs });
+  const clock = frozenClock(start);
+  const reopen = () => open({ clock, storeClock: async () => clock.time, intentTtlMs });
   const store = await reopen();
   const others: (typeof store)[] = [];
   return {
@@ -64,7 +64,7 @@ export async function timed(
     async pass(ms) {
       const steps = Math.ceil(ms / (intentTtlMs / 4));
       for (let step = 0; step < steps; step++) {
-        now += ms / steps;
+        clock.time += ms / steps;
         await passStore?.(ms / steps);
         for (const each of paused ? others : [store, ...others]) await each.maintain();
       }

@@ -267,6 +267,9 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
 
     test('tells the health of every cluster, and knows no others', async () => {
       expect((await bytes.health()).map((each) => each.cluster).sort()).toEqual([...bytes.clusters].sort());
+      for (const cluster of bytes.clusters)
+        expect((await bytes.health(cluster)).map((each) => each.cluster)).toEqual([cluster]);
+      expect(await bytes.health('no')).toEqual([]);
       await expect(async () =>
         bytes.write(inPieces(new Uint8Array(1), 1), { cluster: 'no', id: 'i', owner }),
       ).rejects.toThrow('cluster no ');

@@ -65,3 +65,16 @@ test('a body that R2 ends early is an error, and no short read', async () => {
   const chunk = await store.write('cut.0', inPieces(contentOf('cut.0', 1_000), 100), { owner, size: 1_000 });
   await expect(readWhole(store.read(chunk, whole(chunk)))).rejects.toThrow(DataUnavailable);
 });
+
+test('a chunk has the owner that it was written with, of a key of 1,024 bytes too, and so does one of an earlier release', async () => {
+  const real = await bucket();
+  const store = r2Chunks(real, { prefix: 'owned/' });
+  const keys = ['\u0001'.repeat(1_024), 'é'.repeat(512), '\u{1f600}'.repeat(256), '\ufeffx'];
+  const owners = keys.map((key) => ({ ...owner, key }));
+  for (const [place, each] of owners.entries())
+    await store.write(`${place}.0`, inPieces(contentOf('x', 10), 10), { owner: each, size: 10 });
+  const earlier = { ...owner, key: 'é' };
+  const customMetadata = { owner: encodeURIComponent(JSON.stringify(earlier)) };
+  await real.put('owned/9.0', new Uint8Array(10), { customMetadata });
+  expect((await listAll(store)).map((chunk) => chunk.owner)).toEqual([...owners, earlier]);
+});

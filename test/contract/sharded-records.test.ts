@@ -1,6 +1,7 @@
 /** Several stores of the record layer as one: the contract of the metadata port, and what the journal between them promises. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { findShard } from '../../src/backends/metadata/records/placement.ts';
+import type { Columns } from '../../src/backends/metadata/key-order.ts';
+import { findStore, hashRow, initialPlacement } from '../../src/backends/metadata/records/placement.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import {
   type AnyTable,
@@ -9,6 +10,7 @@ import {
   type MetadataStore,
   StoreUnavailable,
 } from '../../src/ports/metadata-store.ts';
+import { frozenClock } from '../support/frozen-clock.ts';
 import { openShards } from '../support/sharded-records.ts';
 import { random } from '../support/split-race.ts';
 import { all, fresh, head, heads, headsOf, ranks, ranksOf, talliesOf } from './metadata-store/tables.ts';
@@ -32,22 +34,23 @@ for (const count of [2, 5])
     };
   });
 
-const clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
-let now = Date.UTC(2026, 0, 1);
+const clock = frozenClock();
 let shards: Awaited<ReturnType<typeof openShards>>;
 beforeEach(async () => {
   shards = await openShards(3, { clock, intentTtlMs });
 });
 afterEach(() => shards.close());
 
-const shardOf = (at: At<AnyTable>): number => findShard(at, undefined, 3);
+/** Among three. */
+const findShard = (at: At<AnyTable>, row?: Columns): number =>
+  findStore(initialPlacement(3), hashRow(at, row));
 
 /** The name of a bucket whose heads are in another store than its counter and its ranking. */
 const apart = (): string => {
   for (;;) {
     const bucket = fresh();
-    const home = shardOf(headsOf(bucket));
-    if (shardOf(talliesOf(bucket)) !== home && shardOf(ranksOf(bucket)) !== home) return bucket;
+    const home = findShard(headsOf(bucket));
+    if (findShard(talliesOf(bucket)) !== home && findShard(ranksOf(bucket)) !== home) return bucket;
   }
 };
 
@@ -91,7 +94,7 @@ describe('the journal of side changes between stores', () => {
     const bucket = apart();
     shards.faults.between = (_, name) => (name === 'receive' ? 'lost before' : undefined);
     await expect(putWithSides(store, bucket, 'k')).rejects.toThrow(StoreUnavailable);
-    await shards.restart(shardOf(headsOf(bucket)));
+    await shards.restart(findShard(headsOf(bucket)));
     shards.faults.between = () => undefined;
     expect(await objectsIn(store, bucket)).toBe(0);
     expect(await store.get(headsOf(bucket), slotOf('k'))).toBeDefined();
@@ -106,15 +109,15 @@ describe('the journal of side changes between stores', () => {
     for (const number of [0, 1, 2]) await shards.restart(number);
     shards.faults.between = () => undefined;
     for (let turn = 0; turn < 2; turn += 1)
-      await shards.stores[shardOf(headsOf(bucket))]?.outbox?.settleAll();
+      await shards.stores[findShard(headsOf(bucket))]?.outbox?.settleAll();
     expect([await objectsIn(store, bucket), await ranked(store, bucket)]).toEqual([1, ['k']]);
   });
 
   test('the side changes of 150 commits arrive in three messages, in the order of the commits', async () => {
     const store = shards.client();
     const bucket = apart();
-    const home = shardOf(headsOf(bucket));
-    const target = shardOf(ranksOf(bucket));
+    const home = findShard(headsOf(bucket));
+    const target = findShard(ranksOf(bucket));
     shards.faults.between = (_, name) => (name === 'receive' ? 'lost before' : undefined);
     const keys = Array.from({ length: 150 }, (_, n) => `k${n}`);
     const outcomes = await Promise.allSettled(keys.map((key) => putWithSides(store, bucket, key)));
@@ -171,7 +174,7 @@ describe('the journal of side changes between stores', () => {
       const op = await store.begin({ cluster: 'c' });
       shards.faults.between = (_, name) => (name === 'receive' ? 'lost before' : undefined);
       await expect(putWithSides(store, bucket, 'k', { op })).rejects.toThrow(StoreUnavailable);
-      if (how === 'sweep') now += 2 * intentTtlMs;
+      if (how === 'sweep') clock.time += 2 * intentTtlMs;
       const end = () => (how === 'abort' ? other.abort(op.id) : other.abandoned());
       await expect(end()).rejects.toThrow(StoreUnavailable);
       shards.faults.between = () => undefined;
@@ -188,7 +191,7 @@ describe('the journal of side changes between stores', () => {
   test('while a store cannot be asked, an op that it would let commit is open', async () => {
     const store = shards.client();
     const op = await store.begin({ cluster: 'c' });
-    now += 2 * intentTtlMs;
+    clock.time += 2 * intentTtlMs;
     shards.faults.between = (shard, name) =>
       shard === 2 && name === 'barEpochs' ? 'lost before' : undefined;
     await expect(store.abandoned()).rejects.toThrow(StoreUnavailable);
@@ -201,7 +204,7 @@ describe('the journal of side changes between stores', () => {
   test('an epoch that arrives at a store after half of its lease is refused', async () => {
     const store = shards.client();
     shards.faults.between = (shard, name) => {
-      if (shard === 1 && name === 'openEpoch') now += intentTtlMs / 2 + 1;
+      if (shard === 1 && name === 'openEpoch') clock.time += intentTtlMs / 2 + 1;
       return undefined;
     };
     await expect(store.begin({ cluster: 'c' })).rejects.toThrow(StoreUnavailable);
@@ -250,10 +253,10 @@ describe('the journal of side changes between stores', () => {
 
 test('the rows of a gateway are spread over the stores', async () => {
   const places = Array.from({ length: 300 }, (_, n) =>
-    findShard({ table: tables.audit, in: { hour: 5, slot: n } }, undefined, 3),
+    findShard({ table: tables.audit, in: { hour: 5, slot: n } }),
   );
   const bucket = { table: heads, in: { bucket: 'b' }, ways: 64 };
-  const keys = Array.from({ length: 300 }, (_, n) => findShard(bucket, { key: `photos/${n}` }, 3));
+  const keys = Array.from({ length: 300 }, (_, n) => findShard(bucket, { key: `photos/${n}` }));
   for (const of of [places, keys])
     for (const shard of [0, 1, 2]) expect(of.filter((place) => place === shard).length).toBeGreaterThan(70);
 });

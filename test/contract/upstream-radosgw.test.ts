@@ -1,4 +1,7 @@
-/** The `upstream-store` backend against the contract of object bytes, with a real radosgw as its upstream; and radosgw as a replication peer. */
+/**
+ * The `upstream-store` backend against the contract of object bytes, with a real radosgw as its upstream; and radosgw
+ * as a replication peer.
+ */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {

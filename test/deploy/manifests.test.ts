@@ -1,4 +1,7 @@
-/** The files of `deploy/`, read by the programs that they are for: Docker Compose's loader, Kubernetes' schemas, a linter of Dockerfiles, systemd. */
+/**
+ * The files of `deploy/`, read by the programs that they are for: Docker Compose's loader, Kubernetes' schemas, a
+ * linter of Dockerfiles, systemd.
+ */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {

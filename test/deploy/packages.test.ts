@@ -1,4 +1,7 @@
-/** The container image, the compose file of the default mode and the Debian package: made as `deploy/` says, started, used, stopped and removed. */
+/**
+ * The container image, the compose file of the default mode and the Debian package: made as `deploy/` says, started,
+ * used, stopped and removed.
+ */
 import { type ChildProcess, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';

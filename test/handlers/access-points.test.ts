@@ -258,6 +258,9 @@ describe('operations on access points', () => {
     await world.client.delete('/bucket');
     await world.bob.put('/bucket', { headers: { '*-acl': 'public-read' } });
     expect((await world.bob.get(`/${made.one('Alias')}`)).code).toBe('NoSuchBucket');
+    // Nor does it tell a stranger which bucket it was for.
+    const stranger = await world.anonymous.get(`/${made.one('Alias')}`);
+    expect([stranger.code, stranger.one('BucketName')]).toEqual(['NoSuchBucket', 'hers']);
   });
 
   test('neither a bucket nor an access point can take the host name of another account’s access point', async () => {

@@ -40,6 +40,30 @@ describe('virtual hosts', () => {
     expect((await plain.as({ host: 'bucket.s3.test' }).get('/key')).code).toBe('NoSuchBucket');
   });
 
+  test.each(['test,s3.test', 's3.test,test'])(
+    'of a domain below another one belong to the longer one (%s)',
+    async (domains) => {
+      await using world = await openGateway({ settings: { SVC_DOMAIN: domains } });
+      await world.client.put('/bucket');
+      expect((await world.as({ host: 'bucket.s3.test' }).put('/key', { body: 'x' })).status).toBe(200);
+      expect((await world.as({ host: 's3.test' }).get('/bucket/key')).text).toBe('x');
+      expect((await world.as({ host: 'bucket.test' }).get('/key')).text).toBe('x');
+    },
+  );
+
+  test.each([
+    ['s3.test', 'test'],
+    ['test', 'web.test'],
+  ])('are told from those of websites by the longer domain (%s, %s)', async (domain, websites) => {
+    await using world = await openGateway({ settings: { SVC_DOMAIN: domain, SVC_WEBSITE_DOMAIN: websites } });
+    await world.client.put('/bucket');
+    expect((await world.as({ host: `bucket.${domain}` }).put('/key', { body: 'x' })).status).toBe(200);
+    expect((await world.as({ host: domain }).get('/bucket/key')).text).toBe('x');
+    const visitor = await world.as({ host: `bucket.${websites}` }).get('/key');
+    expect(visitor.header('content-type')).toContain('text/html');
+    expect((await world.as({ host: websites }).get('/bucket/key')).text).toBe('x');
+  });
+
   test('the Location of a completed upload has the host and path that the client used', async () => {
     const { complete, createUpload, putPart } = await import('../support/gateway-bodies.ts');
     await using world = await openGateway({ settings: { SVC_DOMAIN: 's3.test' }, basePath: '/s3' });

@@ -3,6 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { accountHolder, userHolder } from '../../src/domain/quotas/scopes.ts';
+import { findAccountQuota } from '../../src/metadata/buckets/quotas.ts';
+import { scanIam, toRecord } from '../../src/metadata/iam.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { openActions } from '../support/actions.ts';
 import { type Operator, operatorOf } from '../support/clusters.ts';
@@ -304,6 +307,25 @@ describe.each(backends)('accounts on %s', (backend) => {
       (await admin.ask('POST', '/accounts', { account: 'dora', email: 'carol@example.com' })).status,
     ).toBe(200);
     expect((await admin.ask('DELETE', `/accounts/${alice.owner}`)).status).toBe(409);
+  });
+
+  test('DeleteAccount removes the quotas of the account and of its users', async () => {
+    await using world = await openWorld();
+    const { admin, credential } = await makeAccount(world, { account: 'carol', email: 'carol@example.com' });
+    await openUser(world, 'ann', { root: credential });
+    const quota = { maxBuckets: 3 };
+    await admin.must('PUT', '/iam/users/carol/quota', quota);
+    await admin.must('PUT', '/iam/users/ann/quota?account=carol', quota);
+    const { metadata } = world.context;
+    const user = await scanIam(metadata, 'carol', { kind: 'user', count: 1 });
+    const holders = [
+      accountHolder('carol'),
+      ...user.map(({ row }) => userHolder('carol', toRecord<'user'>({ row }).value.id)),
+    ];
+    expect(holders).toHaveLength(2);
+    for (const { key } of holders) expect(await findAccountQuota(metadata, key)).toBeDefined();
+    await admin.must('DELETE', '/accounts/carol');
+    for (const { key } of holders) expect(await findAccountQuota(metadata, key)).toBeUndefined();
   });
 
   test('an account is created with a key pair that its clients have already', async () => {

@@ -147,10 +147,10 @@ describe('a policy about a bucket', () => {
       const failure = { bucket, ...version, destination: { Bucket: 'arn:aws:s3:::far' } };
       const row = { slot: 0, id: bucket, requestId: 'r', attempts: 1, due: 1 };
       const now = await metadata.now();
-      const given = { error: 'gone', now };
+      const given = { error: 'gone', now, expiresAt: now + 60_000, bucket };
       await metadata.apply([
-        deadLetter({ ...row, task: letter } as unknown as QueueRow, { ...given, expiresAt: now + 60_000 }),
-        failedReplication({ ...row, task: failure } as unknown as QueueRow, given),
+        ...deadLetter({ ...row, task: letter } as unknown as QueueRow, given),
+        ...failedReplication({ ...row, task: failure } as unknown as QueueRow, given),
       ]);
       // Refused requests are kept.
       const refused = await world.client.get(`/${bucket}/missing`);

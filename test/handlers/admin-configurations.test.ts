@@ -7,6 +7,7 @@ import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { auditRows, tasksOf } from '../support/recorded.ts';
+import { awaitDefaultPeer } from '../support/replication-role.ts';
 import { xmlBodies } from '../support/xml-bodies.ts';
 
 const topic = 'arn:aws:sns:us-east-1:123456789012:topic';
@@ -54,6 +55,7 @@ test('what the XML operation has stored is read as JSON, and written as JSON it 
   for (const name of ['bucket', 'copy', 'logs', 'reports']) await client.put(`/${name}`);
   for (const name of ['bucket', 'copy']) await setVersioning(client, name, 'Enabled');
   const admin = operatorOf(world);
+  await awaitDefaultPeer(world);
   const compared: string[] = [];
   for (const { on, document } of xmlBodies) {
     const [, query = '', id] = /^PUT \/bucket\?([\w-]+)(?:&id=(\w+))?$/.exec(on) ?? [];

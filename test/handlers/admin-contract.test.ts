@@ -253,7 +253,8 @@ describe('the operator API', () => {
         due: n,
         task,
       } as unknown as QueueRow;
-      await admin.world.context.metadata.apply([failedReplication(row, { error: 'gone', now: 1_000 + n })]);
+      const failure = { error: 'gone', now: 1_000 + n, expiresAt: Date.now() + 60_000 };
+      await admin.world.context.metadata.apply(failedReplication(row, failure));
     }
     const seen: string[] = [];
     let after = '';

@@ -1,4 +1,7 @@
-/** A Deny of a resource holds for every operation of the operator API that names it, wherever the name stands, and for its rows in listings. */
+/**
+ * A Deny of a resource holds for every operation of the operator API that names it, wherever the name stands, and for
+ * its rows in listings.
+ */
 import { describe, expect, test } from 'vitest';
 import { deadLetter } from '../../src/metadata/background/queues.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
@@ -189,7 +192,7 @@ describe('a Deny of a bucket', () => {
     for (const bucket of ['open', 'secret']) {
       const task = { sink: 'audit', message: { Bucket: bucket } };
       const row = { slot: 0, id: bucket, requestId: 'r', attempts: 1, due: 1, task } as unknown as QueueRow;
-      await metadata.apply([deadLetter(row, { error: 'gone', now, expiresAt: now + 60_000 })]);
+      await metadata.apply(deadLetter(row, { error: 'gone', now, expiresAt: now + 60_000, bucket }));
     }
     const closed = await openAdmin(world, closedBuckets);
     const listed = await closed('GET', '/notify/dead-letters');

@@ -61,6 +61,7 @@ test('GET /leases shows holders, generations and ends, and a lease that was rele
   expect(await read()).toEqual([]);
   const running = startWorkers(world.context, ['bucket-stats', 'audit-retention'], never);
   await clock.advance(5_000);
+  await expect.poll(async () => (await read()).length).toBe(2);
   const held = await read();
   expect(held.map(({ name }) => name)).toEqual(
     ['bucket-stats-leader', 'audit-retention-leader'].sort().reverse(),
@@ -109,7 +110,9 @@ test('GET /notify/dead-letters lists them newest first, in pages', async () => {
       requestId: `R-${id}`,
     };
     const now = Date.now() + ['one', 'two', 'three'].indexOf(id);
-    await world.context.metadata.apply([deadLetter(row, { error: 'refused', now, expiresAt: now + 60_000 })]);
+    await world.context.metadata.apply(
+      deadLetter(row, { error: 'refused', now, expiresAt: now + 60_000, bucket: '' }),
+    );
   }
   const admin = operatorOf(world);
   const first = await admin.must('GET', '/notify/dead-letters?limit=2');

@@ -169,3 +169,35 @@ test('every key of DeleteObjects and the rules of a lifecycle tell of themselves
   const expected = ['ObjectRemoved:Delete a', 'ObjectRemoved:Delete b', 'LifecycleExpiration:Delete old'];
   await vi.waitFor(() => expect(events).toEqual(expect.arrayContaining(expected)), patience);
 });
+
+test('buckets of the application are no labels of metrics', async () => {
+  const labels = new Set<string>();
+  const count: Telemetry['count'] = (name, of) => {
+    if (name.startsWith('svc_notify_')) labels.add(`${name} ${JSON.stringify(of)}`);
+  };
+  const replace: Telemetry['replace'] = (name, samples) => {
+    if (name === 'svc_notify_refused_objects')
+      for (const [of, value] of samples) labels.add(`${name} ${JSON.stringify(of)} ${value}`);
+  };
+  const taken: string[] = [];
+  await using gateway = await open({
+    workers: ['notify'],
+    telemetry: { ...silentTelemetry, count, replace },
+    onEvent({ bucket, key: of }) {
+      if (of === 'bad') throw new Error('no');
+      taken.push(bucket);
+    },
+  });
+  for (const bucket of ['one', 'two']) {
+    await put(gateway, `/${bucket}`);
+    for (const name of ['good', 'bad']) await put(gateway, `/${bucket}/${name}`);
+  }
+  const application = JSON.stringify({ target: '@application' });
+  await vi.waitFor(() => {
+    expect(new Set(taken)).toEqual(new Set(['one', 'two']));
+    expect(labels).toContain(`svc_notify_refused_objects ${application} 2`);
+  }, patience);
+  const isByBucket = (label: string): boolean => label.includes('@application/');
+  expect([...labels].filter(isByBucket)).toEqual([]);
+  expect(labels).toContain(`svc_notify_delivered_total ${application}`);
+});

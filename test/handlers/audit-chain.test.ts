@@ -1,10 +1,14 @@
 /** The hash chain of the audit log, its retention, and the rows and exports that operators get of it. */
 import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
 import { audited, clearAuditHour, findAuditHead } from '../../src/metadata/audit.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
 import { tasks } from '../../src/metadata/records/tasks.ts';
+import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
 import { retainAudit } from '../../src/workers/retention.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { DamagedRows } from '../support/damaged-rows.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, type Backend, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { whileHeld } from '../support/held-body.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -90,6 +94,44 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     ]);
     expect((await verify(world))['gap']).toEqual({ kind: 'rows-added', foundRows: 3, ...named });
   });
+});
+
+test('a damaged row does not keep its hour and later ones from being sealed and removed', async () => {
+  const damaged = new DamagedRows();
+  const clock = virtualClock(start);
+  let isStuck = false;
+  const wrap = (context: Context): Context => {
+    const { metadata } = context;
+    const clear: typeof metadata.clear = async (...given) => {
+      if (isStuck) throw new MetadataDamaged('damaged', { table: 'audit', row: '', key: new Uint8Array() });
+      return metadata.clear(...given);
+    };
+    return damaged.wrap({ ...context, metadata: faulty(metadata, { clear }) });
+  };
+  await using world = await openGateway({ clock, wrap });
+  await world.client.put('/bucket');
+  damaged.patterns.add(new RegExp(`^audit .*"time":${start},`));
+  for (let hour = 0; hour < 3; hour += 1) {
+    await clock.advance(hourMs + 16 * 60_000);
+    await world.client.put(`/bucket-${hour}`);
+    await seal(world);
+  }
+  expect(await verify(world)).toMatchObject({ isIntact: true, hours: 3, rows: 2 });
+
+  // What is damaged after its seal is no proof of a change, and is not taken for sound either.
+  const later = [...damaged.patterns];
+  damaged.patterns.add(new RegExp(`^audit .*"hour":${firstHour + 1},`));
+  expect(await operatorOf(world).ask('GET', '/audit/verify')).toMatchObject({ status: 500 });
+  damaged.patterns.clear();
+  expect(await verify(world)).toMatchObject({ isIntact: false, gap: { kind: 'rows-added' } });
+  for (const each of later) damaged.patterns.add(each);
+
+  isStuck = true;
+  await clock.advance(31 * 24 * hourMs);
+  await seal(world);
+  await seal(world);
+  const head = await findAuditHead(world.context.metadata);
+  expect(head?.state.keptFrom).toBeGreaterThan(firstHour + 3);
 });
 
 /** Changes a stored seal, like someone with access to the database. */

@@ -1,8 +1,13 @@
 /** Exports of the audit log against the public schemas of OCSF (API Activity, 1.3.0) and CloudTrail (record contents, 1.11). */
 import { expect, test } from 'vitest';
+import { audited } from '../../src/metadata/audit.ts';
+import { audit } from '../../src/metadata/records/audit.ts';
 import { acting } from '../support/access-points.ts';
+import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
-import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { allow, assume, must, openUser, trusting } from '../support/iam-users.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 /** Fields by name, `?` for what may be absent; a value is its type, the values that are possible, or an object of fields. */
 interface Shape {
@@ -44,6 +49,7 @@ const ocsf: Shape = {
       type_id: [0, 1, 2, 3],
       type: ['Unknown', 'User', 'Admin', 'System'],
     },
+    'session?': { uid: 'string', is_mfa: 'boolean' },
   },
   api: {
     operation: 'string',
@@ -54,7 +60,7 @@ const ocsf: Shape = {
   src_endpoint: { 'ip?': 'string', 'svc_name?': 'string' },
   'resources?': { listOf: { uid: 'string', type: 'string', name: 'string' } },
   // What a product has beyond the schema.
-  'unmapped?': { changes: 'any' },
+  'unmapped?': { 'changes?': 'any', 'session?': 'any' },
 };
 
 /** https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html */
@@ -68,6 +74,7 @@ const cloudTrail: Shape = {
     'accessKeyId?': 'string',
     'userName?': 'string',
     'invokedBy?': 'string',
+    'sessionContext?': { attributes: { mfaAuthenticated: ['true', 'false'] } },
   },
   eventTime: 'string',
   eventSource: 'string',
@@ -183,5 +190,83 @@ test('every record of the CloudTrail export has what the reference lists, and it
     eventSource: 'admin.sluice',
     requestParameters: { resource: `cluster:${id}` },
     resources: [],
+  });
+});
+
+const arrived = Date.UTC(2026, 0, 1, 12, 30, 15);
+
+/** A value for each column, of which `text` is found in the exports. */
+const samples: Readonly<Record<string, { readonly value: unknown; readonly text: string | RegExp }>> = {
+  time: { value: arrived, text: /1767270615000|2026-01-01T12:30:15/ },
+  id: { value: 'sample-request', text: 'sample-request' },
+  action: { value: 'SampleAction', text: 'SampleAction' },
+  resource: { value: 'bucket:sample-bucket', text: 'sample-bucket' },
+  key: { value: 'sample/key', text: 'sample/key' },
+  status: { value: 418, text: '418' },
+  error: { value: 'SampleError', text: 'SampleError' },
+  principal: { value: 'arn:aws:sts::sample:assumed-role/writer/day', text: 'assumed-role/writer/day' },
+  accessKey: { value: 'SAMPLEKEY', text: 'SAMPLEKEY' },
+  account: { value: 'sample-account', text: 'sample-account' },
+  source: { value: '203.0.113.77', text: '203.0.113.77' },
+  count: { value: 4711, text: '4711' },
+  keys: { value: [{ key: 'sample/of/many' }], text: 'sample/of/many' },
+  changes: { value: [{ field: 'sampleField', new: 1 }], text: 'sampleField' },
+  session: { value: { isMfa: true, policySha256: 'samplesha' }, text: 'samplesha' },
+};
+/** Columns that no export has, and why. */
+const notExported: Readonly<Record<string, string>> = {
+  hour: 'a part of the time',
+  slot: 'where the row is stored',
+};
+
+test.each(['jsonl', 'cloudtrail', 'ocsf'])(
+  'the %s export has each column of the audit log',
+  async (format) => {
+    expect(
+      Object.keys(audit.columns).sort(),
+      'a new column needs a sample, or a reason not to be exported',
+    ).toEqual([...Object.keys(samples), ...Object.keys(notExported)].sort());
+    await using world = await openGateway({ clock: virtualClock(arrived + 60_000) });
+    const { key, keys, ...common } = Object.fromEntries(
+      Object.entries(samples).map(([column, { value }]) => [column, value]),
+    );
+    // A row is about one key or about many.
+    const rows = [
+      { ...common, key },
+      { ...common, keys, id: `${common['id']}/0000` },
+    ] as unknown as readonly Parameters<typeof audited>[0][];
+    await world.context.metadata.apply(rows.map((row) => audited(row, { retentionMs: 86_400_000 })));
+    const text = await exported(world, format);
+    const missing = Object.entries(samples).filter(([, sample]) =>
+      typeof sample.text === 'string' ? !text.includes(sample.text) : !sample.text.test(text),
+    );
+    expect(missing.map(([column]) => column)).toEqual([]);
+  },
+);
+
+test('the exports say what limited temporary credentials, and whether they began with MFA', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  const iam = openActions(world);
+  const made = await must(
+    iam('CreateRole', { RoleName: 'writer', AssumeRolePolicyDocument: trusting({ AWS: alice.owner }) }),
+  );
+  const { act } = await openUser(world, 'assumer', { policy: allow('sts:*') });
+  const session = await assume(world, act, { role: made.one('Arn') ?? '', Policy: allow('s3:*') });
+  await world.as(session.options).put('/bucket/of-session', { body: 'x' });
+  const { Records } = JSON.parse(await exported(world, 'cloudtrail'));
+  const record = Records.find((each: object) => JSON.stringify(each).includes('of-session'));
+  expect(faultsOf(record, cloudTrail, '')).toEqual([]);
+  const limits = { policySha256: expect.stringMatching(/^[0-9a-f]{64}$/) };
+  expect(record).toMatchObject({
+    userIdentity: { sessionContext: { attributes: { mfaAuthenticated: 'false' } } },
+    additionalEventData: { session: limits },
+  });
+  const line = (await exported(world, 'ocsf')).split('\n').find((each) => each.includes('of-session')) ?? '';
+  const event = JSON.parse(line);
+  expect(faultsOf(event, ocsf, '')).toEqual([]);
+  expect(event).toMatchObject({
+    actor: { session: { uid: session.options.credential.accessKey, is_mfa: false } },
+    unmapped: { session: limits },
   });
 });

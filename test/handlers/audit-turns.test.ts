@@ -4,23 +4,16 @@ import { audited } from '../../src/metadata/audit.ts';
 import { retainAudit } from '../../src/workers/retention.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+import { slowClock, type VirtualClock } from '../support/virtual-clock.ts';
 
 const hourMs = 3_600_000;
 const start = Date.UTC(2026, 0, 1);
 const retentionMs = 30 * 24 * hourMs;
 const rowCount = 1_000;
 
-/** A virtual clock on which each look at the elapsed time takes 10 ms: all work is long. */
-function slowClock(): VirtualClock {
-  const clock = virtualClock(start);
-  let looks = 0;
-  return Object.assign(clock, { elapsed: () => (looks += 10) });
-}
-
 /** An hour with many rows, which is sealed. */
 async function furnished() {
-  const clock = slowClock();
+  const clock = slowClock(start);
   const world = await openGateway({ clock, backend: 'embedded+file' });
   const row = {
     action: 'PutObject',

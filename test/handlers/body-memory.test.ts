@@ -1,9 +1,11 @@
 /** Bodies that are read whole take memory from a common budget, which is a share of `SVC_MEMORY_MAX`. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { bodyBudget } from '../../src/backends/data/write-budget.ts';
+import { bodyBudget } from '../../src/base/body-budget.ts';
 import type { Context } from '../../src/context.ts';
-import { openGateway } from '../support/gateway.ts';
+import { policyOf } from '../support/access.ts';
+import { alice, bob, openGateway } from '../support/gateway.ts';
 import { deletion } from '../support/gateway-bodies.ts';
 
 const MiB = 1024 * 1024;
@@ -110,4 +112,141 @@ test('the memory of parts: a bucket with one may not have the last quarter, and 
   expect(['a', 'a', 'a', 'b', 'c'].map(take)).toEqual([true, true, false, true, false]);
   memory.give(5 * MiB, 'a');
   expect(['a', 'c'].map(take)).toEqual([false, true]);
+});
+
+const padded = (bytes: number) => new TextEncoder().encode(deletion(['none']).padEnd(bytes));
+
+/** Sends all but the last byte immediately. */
+const allButOne = (last: Promise<void>) =>
+  async function* arriving(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+    yield bytes.subarray(0, -1);
+    await last;
+    yield bytes.subarray(-1);
+  };
+
+/** Until requests that were sent are refused, or wait for their bodies. */
+const settled = () => sleep(300);
+
+const openToAll = policyOf({ Action: 's3:DeleteObject', Resource: 'arn:aws:s3:::bucket/*' });
+
+test('slow bodies of anonymous callers leave memory to the account of the bucket', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  const { client, anonymous } = world;
+  await client.put('/bucket');
+  expect((await client.put('/bucket?policy', { body: openToAll })).status).toBe(204);
+  const gate = Promise.withResolvers<void>();
+  const slow = [];
+  // Ever smaller ones, so that they fill what is left.
+  for (const bytes of [300 * 1024, 30 * 1024, 3 * 1024]) {
+    for (let at = 0; at < 40; at += 1)
+      slow.push(anonymous.post('/bucket?delete', { body: padded(bytes), arriving: allButOne(gate.promise) }));
+    await settled();
+  }
+  expect((await Promise.race(slow)).code).toBe('SlowDown');
+  const own = await client.post('/bucket?delete', { body: padded(2 * MiB) });
+  expect([own.status, own.code]).toEqual([200, '']);
+  gate.resolve();
+  expect((await Promise.all(slow)).filter(({ status }) => status === 200).length).toBeGreaterThan(8);
+  // Their part is free again.
+  const whole = await anonymous.post('/bucket?delete', { body: padded(2 * MiB) });
+  expect([whole.status, whole.code]).toEqual([200, '']);
+});
+
+test('slow bodies of one account and of anonymous callers of its bucket leave memory for those of others', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  const { client, anonymous } = world;
+  await client.put('/bucket');
+  await world.bob.put('/of-bob');
+  await client.put('/bucket?policy', { body: openToAll });
+  const gate = Promise.withResolvers<void>();
+  const slow = [];
+  // Ever smaller ones, so that they fill what is left.
+  for (const [who, bytes] of [
+    [client, 300 * 1024],
+    [anonymous, 300 * 1024],
+    [anonymous, 30 * 1024],
+    [anonymous, 3 * 1024],
+  ] as const) {
+    for (let at = 0; at < 40; at += 1)
+      slow.push(who.post('/bucket?delete', { body: padded(bytes), arriving: allButOne(gate.promise) }));
+    await settled();
+  }
+  expect((await Promise.race(slow)).code).toBe('SlowDown');
+  const others = await world.bob.post('/of-bob?delete', { body: padded(MiB) });
+  expect([others.status, others.code]).toEqual([200, '']);
+  gate.resolve();
+  await Promise.all(slow);
+});
+
+test('forms whose signature is not verified yet take no memory of others, also of those who send such forms', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  await world.client.put('/bucket');
+  await world.bob.put('/of-bob');
+  const gate = Promise.withResolvers<void>();
+  const form = 'Action=GetCallerIdentity&Version=2011-06-15';
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const forms = [];
+  // Ever smaller ones, so that they fill what is left, from eight networks.
+  for (const bytes of [120 * 1024, 8 * 1024, 600, 60]) {
+    for (let at = 0; at < 80; at += 1)
+      forms.push(
+        world.as({ credential: alice, service: 'sts' }).post('/', {
+          body: form.padEnd(bytes, '&'),
+          headers,
+          payload: 'missing',
+          remote: `10.0.${at % 8}.1`,
+          arriving: allButOne(gate.promise),
+        }),
+      );
+    await settled();
+  }
+  expect((await Promise.race(forms)).status).toBe(400);
+  const own = [];
+  for (const bytes of [300 * 1024, 30 * 1024]) {
+    for (let at = 0; at < 40; at += 1)
+      own.push(
+        world.client.post('/bucket?delete', { body: padded(bytes), arriving: allButOne(gate.promise) }),
+      );
+    await settled();
+  }
+  const small = (credential: typeof alice, { remote }: { readonly remote: string }) =>
+    world.as({ credential, service: 'sts' }).post('/', {
+      body: form.padEnd(120 * 1024, '&'),
+      headers,
+      payload: 'missing',
+      remote,
+      arriving: allButOne(gate.promise),
+    });
+  const ofBob = Array.from({ length: 8 }, () => small(bob, { remote: '10.0.9.1' }));
+  await settled();
+  const deletionOfBob = await world.bob.post('/of-bob?delete', { body: padded(MiB) });
+  expect([deletionOfBob.status, deletionOfBob.code]).toEqual([200, '']);
+  gate.resolve();
+  expect((await Promise.all(ofBob)).map(({ status }) => status)).toEqual(Array(8).fill(200));
+  await Promise.all([...forms, ...own]);
+});
+
+test('forms from one network leave memory to the owner of the access key that they name, elsewhere', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  const gate = Promise.withResolvers<void>();
+  const form = 'Action=GetCallerIdentity&Version=2011-06-15';
+  const send = (remote: string, bytes: number) =>
+    world.as({ credential: alice, service: 'sts' }).post('/', {
+      body: form.padEnd(bytes, '&'),
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      payload: 'missing',
+      remote,
+      arriving: allButOne(gate.promise),
+    });
+  const others = [];
+  // Ever smaller ones, so that they fill what is left.
+  for (const bytes of [120 * 1024, 8 * 1024, 600, 60]) {
+    for (let at = 0; at < 80; at += 1) others.push(send('10.0.0.1', bytes));
+    await settled();
+  }
+  const own = Array.from({ length: 8 }, () => send('10.0.1.1', 120 * 1024));
+  await settled();
+  gate.resolve();
+  expect((await Promise.all(own)).map(({ status }) => status)).toEqual(Array(8).fill(200));
+  expect((await Promise.all(others)).map(({ status }) => status)).toContain(400);
 });

@@ -7,6 +7,7 @@ import { encryptingSettings } from '../support/encryption.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { digest64, setVersioning } from '../support/gateway-bodies.ts';
 import { allow, openUser } from '../support/iam-users.ts';
+import { awaitDefaultPeer, defaultRole } from '../support/replication-role.ts';
 
 interface Family {
   readonly query: string;
@@ -47,8 +48,8 @@ const families: readonly Family[] = [
     actions: ['GetReplicationConfiguration', 'PutReplicationConfiguration'],
     root: 'ReplicationConfiguration',
     documents: [
-      '<Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>a</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination></Rule>',
-      '<Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>b</ID><Priority>1</Priority><Filter><Prefix>p</Prefix></Filter><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule>',
+      `<Role>${defaultRole}</Role><Rule><ID>a</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination></Rule>`,
+      `<Role>${defaultRole}</Role><Rule><ID>b</ID><Priority>1</Priority><Filter><Prefix>p</Prefix></Filter><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule>`,
     ],
     unset: { code: 'ReplicationConfigurationNotFoundError' },
   },
@@ -121,6 +122,7 @@ describe.each(families)('?$query', (family) => {
   const path = `/bucket?${family.query}`;
   const open = async (backend: (typeof backends)[number] = 'memory') => {
     const world = await openGateway({ backend, settings: await encryptingSettings() });
+    if (family.query === 'replication') await awaitDefaultPeer(world);
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
     return world;
@@ -211,7 +213,7 @@ describe.each(families)('?$query', (family) => {
     const [get, put, remove = put] = family.actions;
     const body = wrapped(family, family.documents[0]);
     const asking = async (action: string) => {
-      const policy = allow(`s3:${action}`);
+      const policy = allow(`s3:${action}`, ...(family.query === 'replication' ? ['iam:PassRole'] : []));
       const { credential } = await openUser(world, action, { policy });
       const client = world.as({ credential });
       const answers = [
@@ -246,6 +248,7 @@ test('all of them outlive the process that took them', async () => {
   const pathOf = ({ query }: Family) => `/bucket?${query}`;
   try {
     const first = await openGateway({ settings });
+    await awaitDefaultPeer(first);
     await first.client.put('/bucket');
     await setVersioning(first.client, 'bucket', 'Enabled');
     for (const family of families)

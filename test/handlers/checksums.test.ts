@@ -1,13 +1,13 @@
 /** Content-MD5 and checksums, in headers and trailers (public API "Checking object integrity"). */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';
+import { type ChecksumAlgorithm, checksumFacts } from '../../src/domain/content/digests.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, deletion, digest64 } from '../support/gateway-bodies.ts';
 
-const algorithms = Object.keys(hashNames) as ChecksumAlgorithm[];
+const algorithms = Object.keys(checksumFacts) as ChecksumAlgorithm[];
 const checksum = (algorithm: ChecksumAlgorithm, body: Uint8Array | string): string => {
-  const hash = nodeHasher().create(hashNames[algorithm]);
+  const hash = nodeHasher().create(checksumFacts[algorithm].hash);
   hash.update(typeof body === 'string' ? Buffer.from(body) : body);
   return Buffer.from(hash.digest()).toString('base64');
 };

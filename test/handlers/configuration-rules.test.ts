@@ -6,6 +6,7 @@ import { bucketAcl } from '../../src/domain/configurations/families.ts';
 import { encryptingSettings } from '../support/encryption.ts';
 import { alice, bob, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
+import { awaitDefaultPeer, defaultRole } from '../support/replication-role.ts';
 
 type Cases = Readonly<Record<string, readonly [inside: string, code?: string]>>;
 
@@ -24,7 +25,7 @@ const routed = (redirect: string, condition = ''): string =>
   `<IndexDocument><Suffix>i</Suffix></IndexDocument><RoutingRules><RoutingRule>${condition}<Redirect>${redirect}</Redirect></RoutingRule></RoutingRules>`;
 const routing = (count: number): string =>
   `<IndexDocument><Suffix>i</Suffix></IndexDocument><RoutingRules>${'<RoutingRule><Redirect><HostName>h</HostName></Redirect></RoutingRule>'.repeat(count)}</RoutingRules>`;
-const role = '<Role>arn:aws:iam::123456789012:role/r</Role>';
+const role = `<Role>${defaultRole}</Role>`;
 const copyTo = (more = '', bucket = 'arn:aws:s3:::copy'): string =>
   `<Destination><Bucket>${bucket}</Bucket>${more}</Destination>`;
 const enabled = '<Status>Enabled</Status>';
@@ -146,7 +147,10 @@ const families: readonly Family[] = [
   {
     query: 'replication',
     root: 'ReplicationConfiguration',
-    prepare: ({ client }) => setVersioning(client, 'bucket', 'Enabled'),
+    prepare: async (world) => {
+      await awaitDefaultPeer(world, '123');
+      await setVersioning(world.client, 'bucket', 'Enabled');
+    },
     cases: {
       'a rule of the first version': [first(copyTo())],
       'a rule of the second version': [second('<Prefix>p</Prefix>', markers('Enabled'))],
@@ -339,6 +343,7 @@ test.each([
 test('replication needs versions', async () => {
   await using world = await openGateway();
   const { client } = world;
+  await awaitDefaultPeer(world);
   await client.put('/bucket');
   const body = `<ReplicationConfiguration>${first(copyTo())}</ReplicationConfiguration>`;
   for (const status of [undefined, 'Suspended'] as const) {

@@ -4,9 +4,10 @@ import type { Context } from '../../src/context.ts';
 import { createBucket } from '../../src/domain/buckets/bucket.ts';
 import { everyResync, stepResync } from '../../src/domain/replication/resync.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
+import { claimSlot } from '../../src/metadata/background/clusters.ts';
 import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import { backlog, queueAt, queued, queueSlots } from '../../src/metadata/background/queues.ts';
-import { findBucket } from '../../src/metadata/buckets/buckets.ts';
+import { bucketSlotOf, findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { emptyBuckets } from '../../src/workers/buckets.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import { rewrapKeys } from '../../src/workers/rewrap.ts';
@@ -150,6 +151,24 @@ test('rebalance moves the versions that can be read, and no drain ends while row
       expect.objectContaining({ bucket: 'one-version', manifests: 0, atLeast: true, openUploads: 1 }),
     ]),
   });
+});
+
+test('rebalance goes on with the slots whose own rows can be read, and the drain does not end', async () => {
+  const { world, admin, rows } = await fill();
+  rows.isReplaceable = false;
+  const slot = bucketSlotOf('sound-0');
+  await claimSlot(world.context.metadata, slot, 1);
+  rows.patterns.add(new RegExp(`^rebalance_slots .*"slot":${slot}}`));
+  await admin.must('PUT', '/clusters/b/weight', { weight: 100 });
+  await admin.must('POST', '/clusters/a/drain', { mode: 'evacuate' });
+  await run(rebalance(world.context), 10);
+  const others = buckets.filter((bucket) => bucketSlotOf(bucket) !== slot);
+  const onB: string[] = [];
+  for await (const { owner } of world.context.bytes.find('b', '')) onB.push(owner.key);
+  expect(others.length).toBeGreaterThan(0);
+  expect(onB).toHaveLength(others.length * keys.length);
+  const { reasons } = await admin.must('GET', '/clusters/a/drain-progress');
+  expect(String(reasons)).toContain('15 of 16 slots');
 });
 
 const ruleFor = (bucket: string, owner: string): string => {

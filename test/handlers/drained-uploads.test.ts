@@ -1,9 +1,11 @@
 /** Uploads that another gateway began on a draining cluster, because its cached view of the clusters was old. */
 import { describe, expect, test } from 'vitest';
-import { createGateway } from '../../src/gateway.ts';
+import { createGateway } from '../../src/admin-gateway.ts';
+import { rebalanceRows } from '../../src/metadata/background/clusters.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import { evacuate, expectReady, extentsOn, openPair } from '../support/clusters.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld } from '../support/gateway.ts';
 import { completion, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { openClient } from '../support/gateway-client.ts';
@@ -52,6 +54,40 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     await evacuate(world.context, clock);
     await expectReady(world, { admin, backend });
     expect((await world.client.get('/bucket/key')).text).toBe('content');
+  });
+
+  test('the open uploads of a bucket are counted page by page, and a turn that ends among them is resumed there', async () => {
+    const { world, admin, clock } = await openPair(backend);
+    await using _ = world;
+    const count = 350;
+    await world.client.put('/bucket');
+    for (let i = 0; i < count; i += 1)
+      await createUpload(world.client, `/bucket/${String(i).padStart(3, '0')}`);
+    await admin.must('POST', '/clusters/a/drain', { mode: 'evacuate' });
+    let elapsed = 0;
+    let sessions = 0;
+    const { metadata } = world.context;
+    const get: typeof metadata.get = (at, ...key) => {
+      if (at.table.name === 'uploads') sessions += 1;
+      return metadata.get(at, ...key);
+    };
+    // A turn is over with the first position that is saved.
+    const context = {
+      ...world.context,
+      clock: { ...clock, elapsed: () => (elapsed += 60_000) },
+      metadata: faulty(metadata, { get }),
+    };
+    const ofUnits: number[] = [];
+    for (let ended = false; !ended; ) {
+      sessions = 0;
+      await rebalance(context)(never);
+      ofUnits.push(sessions);
+      ended = (await rebalanceRows(metadata)).every(({ open }) => open === undefined);
+    }
+    expect(ofUnits.filter((reads) => reads > 0)).toEqual([100, 100, 100, 50]);
+    expect(await progressOf(admin)).toMatchObject({
+      reasons: expect.arrayContaining([expect.stringMatching(`^${count} open uploads are bound to it`)]),
+    });
   });
 
   test('a part whose cluster was found empty while its content came is refused, and stores nothing', async () => {

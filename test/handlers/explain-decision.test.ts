@@ -368,3 +368,25 @@ test('each question of a batch needs the permission of ExplainDecision', async (
   );
   expect(many.status).toBe(400);
 });
+
+test('a refused request whose operation alone is allowed needed a further action', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'x' });
+  const statement = { Effect: 'Allow', Action: 's3:PutObject', Resource: '*' };
+  const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+  const { credential } = await openUser(world, 'carol', { policy });
+  const carol = world.as({ credential });
+  const ask = async (reply: Awaited<ReturnType<typeof carol.put>>) =>
+    JSON.parse((await why(world, { requestId: reply.header('*-request-id') })).text);
+  const refused = await carol.put('/bucket/key', { body: 'y', headers: { 'if-match': '"0"' } });
+  expect(refused.status).toBe(403);
+  expect(await ask(refused)).toMatchObject({
+    allowed: true,
+    missing: ['further-action'],
+    request: { error: 'AccessDenied' },
+  });
+  const stored = await carol.put('/bucket/key', { body: 'y' });
+  expect(stored.status).toBe(200);
+  expect(await ask(stored)).not.toHaveProperty('missing');
+});

@@ -180,18 +180,29 @@ test('ends between two pages where an operator cancels it, and can be begun agai
   expect(await asked(world)).toMatchObject({ state: 'done', empty: true, deleted: { versions: 44 } });
 });
 
-test('a page that is being deleted while an operator cancels is the last one', async () => {
+test('a page that is being deleted while an operator cancels is the last one, also of other buckets that are cancelled', async () => {
   const { rightBefore, wrap } = ambush();
   await using world = await openGateway({ wrap });
-  await world.client.put('/bucket');
-  for (let i = 0; i < 300; i += 1) await world.client.put(`/bucket/${i}`, { body: '' });
-  await begin(world);
+  const names = ['bucket', 'other'];
+  const of = (name: string) => `/admin/v1/buckets/${name}/force-empty`;
+  for (const name of names) {
+    await world.client.put(`/${name}`);
+    for (let i = 0; i < 300; i += 1) await world.client.put(`/${name}/${i}`, { body: '' });
+    expect((await asOperator(world).post(of(name))).status).toBe(202);
+  }
   const unit = emptyBuckets(world.context);
-  for (let i = 0; i < 2; i += 1) await unit(new AbortController().signal);
-  rightBefore('objects', async () => expect((await asOperator(world).delete(at)).status).toBe(200));
+  // The uploads of both, which are none.
+  await unit(new AbortController().signal);
+  rightBefore('objects', async () => {
+    for (const name of names) expect((await asOperator(world).delete(of(name))).status).toBe(200);
+  });
   await work(world.context);
-  expect(await asked(world)).toMatchObject({ state: 'done', isCancelled: true });
-  expect(await world.usage('bucket')).toMatchObject({ objects: 44 });
+  for (const name of names) {
+    const { text } = await asOperator(world).get(of(name));
+    expect(JSON.parse(text)).toMatchObject({ state: 'done', isCancelled: true });
+  }
+  const left = await Promise.all(names.map(async (name) => (await world.usage(name)).objects));
+  expect(left.sort()).toEqual([300, 44]);
 });
 
 test('is for operators, for buckets that are there, and is audited', async () => {

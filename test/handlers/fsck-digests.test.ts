@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { hashNames } from '../../src/domain/content/digests.ts';
+import { checksumFacts } from '../../src/domain/content/digests.ts';
 import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { uploadAt } from '../../src/metadata/objects/uploads.ts';
@@ -46,7 +46,7 @@ async function upload(
   const id = (await client.post(`/bucket/${key}?uploads`, { headers })).one('UploadId') ?? '';
   const listed: string[] = [];
   for (const [i, body] of parts.entries()) {
-    const value = Buffer.from(nodeHasher().once(hashNames[algorithm], body)).toString('base64');
+    const value = Buffer.from(nodeHasher().once(checksumFacts[algorithm].hash, body)).toString('base64');
     const put = await client.put(`/bucket/${key}?uploadId=${id}&partNumber=${i + 1}`, {
       body,
       headers: { [`*-checksum-${algorithm.toLowerCase()}`]: value },

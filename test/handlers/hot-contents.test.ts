@@ -1,8 +1,8 @@
 /** Small contents that are read again and again: from memory, with the same answers as from the store. */
 import { describe, expect, test } from 'vitest';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { Caches, cacheSizes } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { service } from '../support/encryption.ts';
 import { alice, backends, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,7 @@
-/** Idle workers: they read nothing while nothing is committed, and begin requested work as early as workers that look for it all the time. */
+/**
+ * Idle workers: they read nothing while nothing is committed, and begin requested work as early as workers that look
+ * for it all the time.
+ */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { WorkerName } from '../../src/config/workers.ts';
 import { startWorkers } from '../../src/workers/registry.ts';

@@ -3,11 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { everyReleased } from '../../src/metadata/background/queues.ts';
+import type { Clock } from '../../src/ports/clock.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { imported } from '../support/import.ts';
+import { hurriedClock } from '../support/notify-world.ts';
 import { startUpstream, type UpstreamServer } from '../support/upstream.ts';
 
 let upstream: UpstreamServer;
@@ -22,9 +24,16 @@ interface Front {
   readonly there: string;
 }
 
-async function inFront(more: { readonly prefix?: string } = {}): Promise<Front> {
+async function inFront({
+  clock,
+  ...more
+}: {
+  readonly prefix?: string;
+  readonly clock?: Clock;
+} = {}): Promise<Front> {
   const there = await upstream.bucket();
   const world = await openGateway({
+    ...(clock === undefined ? {} : { clock }),
     settings: {
       SVC_DATA_BACKEND: 'upstream-store',
       SVC_UPSTREAMS: JSON.stringify([{ id: 'default', bucket: there, ...more }]),
@@ -59,6 +68,31 @@ test('an import is in the list of tasks, and says how much it has done', async (
   expect(await list()).toEqual([expect.objectContaining({ ...begun, state: 'running' })]);
   await imported(world);
   expect(await list()).toEqual([expect.objectContaining({ ...begun, state: 'done' })]);
+});
+
+test('an import, finished or cut, is forgotten 30 days after its last position was saved, also where its bucket was deleted', async () => {
+  const clock = hurriedClock();
+  const { world, there } = await inFront({ clock });
+  await using _ = world;
+  const { client } = world;
+  const dayMs = 24 * 3_600_000;
+  await put(`/${there}/a`, 'a');
+  const listed = async () => {
+    const { tasks } = await operatorOf(world).must('GET', '/tasks?kind=import');
+    return (tasks as readonly { bucket: string }[]).map(({ bucket }) => bucket).toSorted();
+  };
+  const killed = () => {
+    throw new Error('killed');
+  };
+  await expect(imported(world, { progress: killed })).rejects.toThrow('killed');
+  await remove(client, '/bucket/a');
+  await remove(client, '/bucket');
+  await client.put('/bucket');
+  await imported(world);
+  clock.hurry(29 * dayMs);
+  expect(await listed()).toEqual(['bucket', 'bucket']);
+  clock.hurry(2 * dayMs);
+  expect(await listed()).toEqual([]);
 });
 
 describe('what was imported', () => {

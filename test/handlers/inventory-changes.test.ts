@@ -78,6 +78,10 @@ test('a clock that steps back or ahead writes a daily inventory once for each da
   expect(await count()).toBe(2);
   lists.clock.jump(-2 * hourMs);
   expect(await count()).toBe(2);
+  // Not the days until the clock is where it was.
+  lists.clock.jump(-5 * dayMs);
+  expect(await count()).toBe(3);
+  expect(await count()).toBe(3);
 });
 
 test('an inventory is encrypted under the KMS key of its configuration, and fails where its account may not use it', async () => {

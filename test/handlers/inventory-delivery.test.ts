@@ -3,12 +3,16 @@ import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { drawVersion } from '../../src/domain/common/ids.ts';
+import { readDocument } from '../../src/domain/configurations/documents.ts';
+import { bucketInventories, type Inventory } from '../../src/domain/configurations/inventory.ts';
+import { beginInventory, everyRun, findRun } from '../../src/domain/inventory/runs.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, type GatewayWorld } from '../support/gateway.ts';
 import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
 import { pausedProcess } from '../support/paused-process.ts';
@@ -38,6 +42,14 @@ const seeded = {
 const awkward = ['a key', 'b/ü/ß', 'c"quoted",', 'd%20e', 'emoji-\u{1f600}'];
 const put = (world: GatewayWorld, key: string, body = key, headers: Record<string, string> = {}) =>
   must(world.client.put(`/bucket/${encodeURIComponent(key).replaceAll('%2F', '/')}`, { body, headers }));
+
+test('a field that a configuration names twice is one column of its files', async () => {
+  await using lists = await openLists('memory');
+  await put(lists.world, 'key');
+  await lists.configure({ fields: ['Size', 'ETag', 'Size'] });
+  await lists.run();
+  expect((await lists.manifest()).fileSchema).toBe('Bucket, Key, Size, ETag');
+});
 
 describe.each(backends)('on %s', (backend) => {
   test.each(['CSV', 'Parquet'] as const)('a %s inventory lists every current object once', async (format) => {
@@ -365,8 +377,8 @@ test('a leader that was paused before its commit replaces no file of its success
   await put(lists.world, 'a');
   await lists.configure({});
   const paused = pausedProcess(lists.world.context);
-  // It looks for its own term and for the last result, then for its term directly before the commit of the data file.
-  paused.pauseBefore('get', 'tasks', 2);
+  // It looks for its own term, the last result and the run, then for its term directly before the commit of the data file.
+  paused.pauseBefore('get', 'tasks', 3);
   const former = writeInventories(paused.context, 0)(never);
   await paused.stands;
   expect(await lists.keys()).toEqual([]);
@@ -450,4 +462,50 @@ test('an account with many inventories delays no other account, and its own take
   expect(new Set((await ofBob('.csv.gz')).map((key) => key.split('/')[1])).size).toBeLessThanOrEqual(5);
   while ((await unit(never)) === 'busy');
   expect(await ofBob('manifest.json')).toHaveLength(10);
+});
+
+test('a step reads the runs that it works on, not all runs of all accounts, and finds those that others have begun', async () => {
+  await using lists = await openLists();
+  const { context } = lists.world;
+  await put(lists.world, 'key');
+  await lists.configure({});
+  const bucket = await openBucket(context, 'bucket');
+  const [inventory] = (await readDocument(context, bucket, bucketInventories)) ?? [];
+  const begin = (owned: typeof bucket, id: string) =>
+    beginInventory(context, owned, { inventory: { ...(inventory as Inventory), Id: id } });
+  for (let n = 0; n < 300; n += 1) await begin(bucket, `i${n}`);
+  let rows = 0;
+  const { metadata } = context;
+  const scan: typeof metadata.scan = (at, ...range) => {
+    const cursor = metadata.scan(at, ...range);
+    if (at.table.name !== 'tasks') return cursor;
+    return faulty(cursor, {
+      async next(count: number) {
+        const page = await cursor.next(count);
+        rows += page.length;
+        return page;
+      },
+    });
+  };
+  const unit = writeInventories({ ...context, metadata: faulty(metadata, { scan }) }, 1);
+  const rowsOfSteps: number[] = [];
+  for (let step = 0; step < 10; step += 1) {
+    rows = 0;
+    expect(await unit(never)).toBe('busy');
+    rowsOfSteps.push(rows);
+  }
+  expect(rowsOfSteps[0]).toBeGreaterThanOrEqual(300);
+  expect(rowsOfSteps.slice(1)).toEqual(Array.from({ length: 9 }, () => 0));
+  await must(lists.world.bob.put('/bobs'));
+  await begin(await openBucket(context, 'bobs'), 'i');
+  const isOver = async () =>
+    (await findRun(metadata, {
+      bucketId: (await openBucket(context, 'bobs')).id,
+      inventory: { ...(inventory as Inventory), Id: 'i' },
+    })) === undefined;
+  expect([await unit(never), await isOver()]).toEqual(['busy', false]);
+  await lists.clock.advance(10_000);
+  expect([await unit(never), await isOver()]).toEqual(['busy', true]);
+  while ((await unit(never)) === 'busy');
+  for await (const run of everyRun(metadata)) expect(run).toBeUndefined();
 });

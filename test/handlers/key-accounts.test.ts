@@ -51,8 +51,9 @@ describe('an account', () => {
       const refused = await put(world.client, key);
       expect(statusAndCode(refused)).toEqual(denied);
       const id = ['retired', 'bare'].find((each) => each === key) ?? 'bobs';
+      const resource = key === 'alias/bobs' ? 'arn:aws:kms:default:alice-account:alias/bobs' : arnOf(id);
       expect(messageOf(refused)).toBe(
-        `User: arn:aws:iam::alice-account:root is not authorized to perform: kms:GenerateDataKey on resource: ${arnOf(id)} because no resource-based policy allows the kms:GenerateDataKey action`,
+        `User: arn:aws:iam::alice-account:root is not authorized to perform: kms:GenerateDataKey on resource: ${resource} because no resource-based policy allows the kms:GenerateDataKey action`,
       );
       expect((await world.client.get('/bucket/key')).code).toBe('NoSuchKey');
       expect(await world.stored()).toEqual([]);

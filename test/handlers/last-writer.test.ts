@@ -1,6 +1,6 @@
 /** Concurrent changes of one configuration: none is refused, and the last one wins (public API). */
 import { describe, expect, test } from 'vitest';
-import { createGateway } from '../../src/gateway.ts';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { aclXml, grantsIn, policyOf } from '../support/access.ts';
 import { faulty } from '../support/faulty.ts';

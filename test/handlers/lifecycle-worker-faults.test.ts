@@ -6,13 +6,14 @@ import type { LifecycleProgress } from '../../src/domain/lifecycle/progress.ts';
 import { findLiveHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { ambush } from '../support/ambush.ts';
-import { openClusters } from '../support/clusters.ts';
+import { openClusters, operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { heldUntil, openLocked, putVersion } from '../support/locks.ts';
 import { auditRows, eventsOf } from '../support/recorded.ts';
 import { sendObject, versionAt, written } from '../support/replicas.ts';
+import { awaitDefaultPeer, defaultRole } from '../support/replication-role.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
 const dayMs = 86_400_000;
@@ -89,9 +90,10 @@ test('a version whose replication is pending waits until that has ended', async 
   const { client, clock, context } = world;
   await client.put('/bucket');
   await setVersioning(client, 'bucket', 'Enabled');
+  await awaitDefaultPeer(world);
   const destination = '<Destination><Bucket>arn:aws:s3:::replica</Bucket></Destination>';
   const replicate = `<Rule><ID>r</ID><Prefix>sent/</Prefix><Status>Enabled</Status>${destination}</Rule>`;
-  const body = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role>${replicate}</ReplicationConfiguration>`;
+  const body = `<ReplicationConfiguration><Role>${defaultRole}</Role>${replicate}</ReplicationConfiguration>`;
   expect((await client.put('/bucket?replication', { body })).status).toBe(200);
   await configure(world, rule(expireIn(1)));
   for (const key of ['sent/key', 'other']) await client.put(`/bucket/${key}`, { body: 'content' });
@@ -233,6 +235,26 @@ test('a bucket that is deleted and made again under the worker keeps its objects
   clock.jump(3 * dayMs);
   await pass(world.context);
   expect((await client.get('/bucket/key')).text).toBe('new');
+});
+
+test('the pass of a bucket that was deleted leaves the list of tasks, a cut one too', async () => {
+  await using world = await openWorld();
+  const { client, clock, context } = world;
+  const admin = operatorOf(world);
+  for (const bucket of ['ended', 'cut']) {
+    await client.put(`/${bucket}`);
+    await configure(world, rule(expireIn(1)), bucket);
+  }
+  await pass(context);
+  clock.jump(3 * dayMs);
+  await client.put('/cut/key', { body: 'content' });
+  await passUntil(context, ({ bucket, finishedAt }) => bucket === 'cut' && finishedAt === undefined);
+  await client.delete('/cut/key');
+  for (const bucket of ['ended', 'cut']) await client.delete(`/${bucket}`);
+  expect((await admin.must('GET', '/tasks?kind=lifecycle'))['tasks']).toHaveLength(2);
+  clock.jump(3 * dayMs);
+  await pass(context);
+  expect((await admin.must('GET', '/tasks?kind=lifecycle'))['tasks']).toEqual([]);
 });
 
 test('a gateway whose clock is days ahead of the store deletes nothing early, and one that is behind waits for its own clock', async () => {

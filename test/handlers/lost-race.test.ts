@@ -1,8 +1,11 @@
 /** A write that loses its compare-and-set to a writer that commits at the worst moment. @storage */
 import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
 import { settleUpload } from '../../src/domain/uploads/complete-upload.ts';
 import { findSessionPart, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';
+import { type MetadataStore, StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { policyOf } from '../support/access.ts';
 import { ambush } from '../support/ambush.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
@@ -26,6 +29,34 @@ describe.each(backends)('on %s', (backend) => {
       expect(await world.stored()).toHaveLength(1);
       await client.delete('/bucket/key');
     }
+  });
+
+  test('a bucket policy whose commit was not answered and is applied later is complete', async () => {
+    let applyLate: (() => Promise<{ readonly applied: boolean }>) | undefined;
+    let isAway = false;
+    const wrap = (context: Context): Context => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async commit(at, changes, options) {
+          if (!isAway || at.table.name !== 'buckets') return context.metadata.commit(at, changes, options);
+          isAway = false;
+          applyLate = () => context.metadata.commit(at, changes, options);
+          throw new StoreUnavailable('no answer: the commit may still be applied');
+        },
+      }),
+    });
+    await using world = await openGateway({ backend, wrap });
+    const { client, anonymous } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'text' });
+    const body = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*' });
+    isAway = true;
+    expect((await client.put('/bucket?policy', { body })).status).toBe(503);
+    expect((await client.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
+    expect(await applyLate?.()).toMatchObject({ applied: true });
+    const policy = await client.get('/bucket?policy');
+    expect([policy.status, JSON.parse(policy.text)]).toEqual([200, JSON.parse(body)]);
+    expect((await anonymous.get('/bucket/key')).text).toBe('text');
   });
 
   test('the loser of two conditional PUTs gets 412', async () => {
@@ -100,6 +131,37 @@ describe.each(backends)('on %s', (backend) => {
     expect([deleted.header('*-delete-marker'), deleted.header('*-version-id')]).toEqual(['true', listed[0]]);
     expect(listed[1]).toBe('null');
   });
+});
+
+test('a version whose commit lost its answer, and that is deleted meanwhile, stays readable for SVC_GC_GRACE', async () => {
+  let act: (() => Promise<unknown>) | undefined;
+  const wrap = (context: Context): Context => {
+    const commit: MetadataStore['commit'] = async (at, changes, options) => {
+      const outcome = await context.metadata.commit(at, changes, options);
+      const now = (at.table as { name: string }).name === 'objects' ? act : undefined;
+      if (now === undefined) return outcome;
+      act = undefined;
+      await now();
+      throw new StoreUnavailable('the answer is lost');
+    };
+    return { ...context, metadata: faulty(context.metadata, { commit }) };
+  };
+  await using world = await openGateway({ wrap, settings: { SVC_GC_GRACE: '1h' } });
+  const { client } = world;
+  await client.put('/bucket');
+  // A read that began here goes on.
+  act = async () => {
+    expect((await client.get('/bucket/key')).text).toBe('content');
+    expect((await client.delete('/bucket/key')).status).toBe(204);
+  };
+  expect((await client.put('/bucket/key', { body: 'content' })).status).toBe(503);
+  await world.gc();
+  expect(await world.stored()).toHaveLength(1);
+  // One whose commit never applied is seen by no request.
+  act = undefined;
+  await client.put('/bucket/other', { body: 'x', headers: { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' } });
+  await world.gc();
+  expect(await world.stored()).toHaveLength(1);
 });
 
 test('a part that is replaced while its upload completes is not lost', async () => {

@@ -1,14 +1,14 @@
 /** Checksums of multipart objects, FULL_OBJECT and COMPOSITE (public API "Checking object integrity"), and GetObjectAttributes. @storage */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';
+import { type ChecksumAlgorithm, checksumFacts } from '../../src/domain/content/digests.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, type PartOf } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 
 const path = '/bucket/key';
 const digest = (algorithm: ChecksumAlgorithm, body: Uint8Array): Buffer => {
-  const hash = nodeHasher().create(hashNames[algorithm]);
+  const hash = nodeHasher().create(checksumFacts[algorithm].hash);
   hash.update(body);
   return Buffer.from(hash.digest());
 };

@@ -69,6 +69,20 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toHaveLength(1);
   });
 
+  test('an object that is deleted before gc has cleared its upload stays readable for SVC_GC_GRACE', async () => {
+    await using world = await openGateway({ backend, settings: { SVC_GC_GRACE: '1h' } });
+    const uploadId = await openUpload(world);
+    const parts = [await part(world, uploadId, 1, big), await part(world, uploadId, 2, 'tail')];
+    await complete(world.client, path, { uploadId, parts });
+    const extents = await world.owned('bucket');
+    // An upstream joins the parts.
+    expect(extents).toHaveLength(backend === 'upstream-store' ? 1 : 2);
+    // A read that began before this one goes on.
+    expect((await world.client.delete(path)).status).toBe(204);
+    await world.gc();
+    expect(await world.stored()).toEqual(extents);
+  });
+
   test('partNumber reads one part; HEAD tells its size, the count and the composite ETag', async () => {
     await using world = await openGateway({ backend });
     const uploadId = await openUpload(world);

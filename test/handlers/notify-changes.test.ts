@@ -1,10 +1,10 @@
 /** What becomes of queued events when targets, configurations and buckets change under the worker, and when an acknowledgement is lost. */
 import { createHash } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { openSinks } from '../../src/backends/sinks/open-sinks.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { operator } from '../support/gateway.ts';
 import { openClient } from '../support/gateway-client.ts';

@@ -1,6 +1,8 @@
 /** Events that could not be delivered: operators deliver them again, or discard them. */
 import { expect, test, vi } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { beginBounds, boundQueues } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -111,7 +113,7 @@ test('the operator sees how many events wait for each target, and how many are d
     },
   ]);
   expect(targets[0].oldestSeconds).toBeGreaterThanOrEqual(5);
-  const measured = await boundQueues(world.world.context, firstLook(), new AbortController().signal);
+  const measured = await boundQueues(world.world.context, beginBounds(), new AbortController().signal);
   expect(measured.targets).toEqual([
     { target: 'one', rows: 1, oldestSeconds: expect.any(Number) },
     { target: 'two', rows: 0, oldestSeconds: 0 },
@@ -153,3 +155,37 @@ test('the operator sees how many events a target takes a second, and none once t
   world.clock.hurry(10_000);
   await vi.waitFor(async () => expect(await rate()).toBe(0), until);
 });
+
+test('an event is one dead letter, also where the store does not say whether the letter was written', async () => {
+  await using sink = await openWebhookSink();
+  const unknown = { left: 2 };
+  await using world = await openNotifyWorld({
+    targets: targetsAt({ sink }),
+    wrap(context) {
+      const { metadata } = context;
+      const apply: typeof metadata.apply = async (changes) => {
+        await metadata.apply(changes);
+        const isLetter = changes.some((change) => 'put' in change && isOfLetters(change.put));
+        if (!isLetter || unknown.left === 0) return;
+        unknown.left -= 1;
+        throw new StoreUnavailable('no answer');
+      };
+      return { ...context, metadata: Object.create(metadata, { apply: { value: apply } }) };
+    },
+  });
+  sink.answer = status(400);
+  for (; unknown.left > 0; world.clock.hurry(1_000)) {
+    const before = unknown.left;
+    await expect(
+      deliverNotifications(world.world.context)(new AbortController().signal),
+    ).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(unknown.left).toBe(before - 1);
+  }
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  // Of the test event, which is the only one.
+  expect(await world.letters()).toHaveLength(1);
+});
+
+const isOfLetters = (row: object): boolean =>
+  'queue' in row && typeof row.queue === 'string' && row.queue.startsWith('notify-dlq');

@@ -182,6 +182,55 @@ test('an account all of whose buckets are refused delays no other account, howev
   }, until);
 });
 
+// What a receiver that was away, and is back, gets first: rows that it refuses delay their own account only (ADR 33).
+test.each<[how: string, owner: string, bad: Answer]>([
+  ['answers with 500', 'another account', status(500)],
+  ['never answers', 'another account', () => {}],
+  ['answers with 500', 'the same account', status(500)],
+])(
+  'after an outage of a target, events that it %s of buckets of %s delay no event of others',
+  async (_, owner, bad) => {
+    const down = await openWebhookSink();
+    await using world = await openNotifyWorld({
+      targets: targetsAt({ hook: down }),
+      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+    });
+    const { client, clock } = world;
+    const other = owner === 'another account' ? world.world.as({ credential: bob }) : client;
+    const body = `<NotificationConfiguration>${rule('hook')}</NotificationConfiguration>`;
+    const refused = ['bad-1', 'bad-2'];
+    for (const name of refused) {
+      await other.put(`/${name}`);
+      expect((await other.put(`/${name}?notification`, { body })).status).toBe(200);
+      // They are queued first, and in every slot.
+      for (let n = 0; n < 150; n += 1) await other.put(`/${name}/k${n}`, { body: 'x' });
+    }
+    for (let n = 0; n < 50; n += 1) await client.put(`/bucket/good-${n}`, { body: 'x' });
+    await down[Symbol.asyncDispose]();
+    world.worker.start();
+    let seconds = 0;
+    const step = async (ms: number): Promise<void> => {
+      clock.hurry(ms);
+      seconds += ms / 1_000;
+      await new Promise((resolve) => setTimeout(resolve, 40));
+    };
+    while (seconds < 200) await step(2_000);
+    await using sink = await openWebhookSink(down.port);
+    sink.answer = byKey(({ bucket }) => bucket.startsWith('bad'), bad);
+    const recoveredAt = seconds;
+    const arrived = (): number => new Set(keysIn(sink.received).filter((key) => key.startsWith('good'))).size;
+    while (arrived() < 50 && seconds - recoveredAt < 200) await step(250);
+    expect(arrived()).toBe(50);
+    // Its last rest when it came back, of up to a minute, and the time-outs of a few events: these run by the real clock.
+    expect(seconds - recoveredAt).toBeLessThan(110);
+    sink.answer = ok;
+    await vi.waitFor(async () => {
+      clock.hurry(1_000);
+      expect(await world.queued()).toEqual([]);
+    }, until);
+  },
+);
+
 test('a long backlog of a bucket does not delay the events of another one', async () => {
   await using sink = await openWebhookSink();
   await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
@@ -416,7 +465,10 @@ test('the events of an object arrive in their order where a leader that lost its
     await leader.ended;
     return isAsleep;
   };
-  /** The former leader stops before it puts the row into the other lane, or before it removes it from its own; the later one at every call. */
+  /**
+   * The former leader stops before it puts the row into the other lane, or before it removes it from its own; the later
+   * one at every call.
+   */
   let races = 0;
   for (const lastMove of [1, 2])
     for (let lastCall = 1; await run(lastMove, lastCall); lastCall += 1) races += 1;

@@ -1,8 +1,8 @@
 /** The parts of open uploads count against the bytes of their bucket and its account until they are freed, exactly once. @storage */
 import { describe, expect, test } from 'vitest';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { agreesWithRows } from '../../src/domain/fsck/usage.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../src/metadata/buckets/quotas.ts';
 import {

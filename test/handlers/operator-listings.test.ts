@@ -95,7 +95,7 @@ async function giveUp({ metadata, clock }: Context, count: number): Promise<void
       requestId: String(n),
     };
     const error = 'the sink answered 500 <busy>';
-    await metadata.apply([deadLetter(row, { error, now: now + n, expiresAt: now + 60_000 })]);
+    await metadata.apply(deadLetter(row, { error, now: now + n, expiresAt: now + 60_000, bucket: '' }));
   }
 }
 

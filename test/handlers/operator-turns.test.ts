@@ -1,7 +1,8 @@
-/** Listings and exports of operators over many rows are served in turns: requests of other clients are answered meanwhile. */
+/** Listings, exports and redrives of operators over many rows are served in turns: requests of other clients are answered meanwhile. */
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { audited } from '../../src/metadata/audit.ts';
+import { deadLetter } from '../../src/metadata/background/queues.ts';
 import { closeBucketDay, trafficChanges } from '../../src/metadata/buckets/usage.ts';
 import { policyOf } from '../support/access.ts';
 import { alice, operator } from '../support/gateway.ts';
@@ -45,6 +46,13 @@ async function furnish(world: UsageWorld): Promise<void> {
           { ...about(index), ...amounts, requester: owner, payer: owner, writer: 'w' },
           now + 10_000 * hourMs,
         ),
+        ...deadLetter(
+          {
+            ...{ queue: 'notify', slot: 0, due: now, id: `letter-${index}`, attempts: 1, requestId: '' },
+            task: { sink: 'hook', message: {} },
+          },
+          { error: 'gone', now, expiresAt: now + 1000 * hourMs, bucket: 'bucket-0' },
+        ),
       ]),
     );
   });
@@ -63,7 +71,7 @@ const cpuMs = (): number => {
   return (user + system) / 1000;
 };
 
-test('while an operator lists or exports many rows, no request of another client waits for more than a part of it', async () => {
+test('while an operator lists, exports or redrives many rows, no request of another client waits for more than a part of it', async () => {
   await using world = await openUsageWorld('memory', { settings: { SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: '2' } });
   await world.rollUp();
   await world.hours(24);
@@ -72,16 +80,21 @@ test('while an operator lists or exports many rows, no request of another client
   // The day of the test is virtual. Its turns are a quarter as long as real ones, so that a fast machine needs several of them too.
   Object.assign(world.clock, { elapsed: () => performance.now() * 4 });
   const client = world.as({ credential: operator });
-  const paths = [
-    '/buckets?limit=1000',
-    '/audit/export',
-    ...['', '&format=focus', '&of=traffic'].map((more) => `/usage/export?day=${day}${more}`),
+  // Reads all letters, and changes none of them.
+  const body = JSON.stringify({ bucket: 'bucket-0', id: 'none' });
+  const asks: readonly { readonly path: string; readonly body?: string }[] = [
+    { path: '/buckets?limit=1000' },
+    { path: '/audit/export' },
+    ...['', '&format=focus', '&of=traffic'].map((more) => ({ path: `/usage/export?day=${day}${more}` })),
+    { path: '/notify/redrive', body },
+    { path: '/notify/discard', body },
   ];
   const seen: Record<string, readonly [turns: number, longest: number]> = {};
-  for (const path of paths) {
+  for (const { path, ...posted } of asks) {
     let isRunning = true;
     const start = cpuMs();
-    const asked = client.get(`/admin/v1${path}`).finally(() => {
+    const method = posted.body === undefined ? 'get' : 'post';
+    const asked = client[method](`/admin/v1${path}`, posted).finally(() => {
       isRunning = false;
     });
     let longest = 0;

@@ -183,6 +183,7 @@ test('another process’s change of a cluster takes effect within 30 s', async (
   await client.put('/bucket/key', { body: 'x' });
   const other = {
     metadata: world.context.metadata,
+    bytes: world.context.bytes,
     clusterStates: { ...world.context.clusterStates, changed: async () => {} },
   };
   await changeCluster(other, 'a', { trigger: 'drain readonly' });

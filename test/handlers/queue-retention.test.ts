@@ -1,7 +1,7 @@
 /** The queues of events, replication and access logs stay within their limits, and dropped rows are counted. @storage */
 
 import { describe, expect, test } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { beginBounds, boundQueues } from '../../src/domain/event-deliveries/queue-retention.ts';
 import {
   dueRowsOfHour,
   finishHourlyRows,
@@ -52,9 +52,9 @@ function skippingClock(): Clock & { skip(ms: number): void } {
 
 /** The leader's checks of the queues; `bound` first lets the time pass for which an hour stays closed before it is cleared. */
 function leaderOf({ context }: Pick<GatewayWorld, 'context'>, clock: { skip(ms: number): void }) {
-  const looks = firstLook();
+  const saved = beginBounds();
   const look = async (): Promise<readonly QueueBacklog[]> =>
-    (await boundQueues(context, looks, never)).queues;
+    (await boundQueues(context, saved, never)).queues;
   return {
     look,
     async bound(): Promise<readonly QueueBacklog[]> {
@@ -163,7 +163,7 @@ describe.each(backends)('on %s', (backend) => {
     const before = (await tasksOf(world.context, 'notify')).length;
     for (let n = 0; n < 5; n += 1) await client.put(`/bucket/${n}`, { body: 'x' });
     expect((await tasksOf(world.context, 'notify')).length - before).toBe(5);
-    const { queues } = await boundQueues(world.context, firstLook(), never);
+    const { queues } = await boundQueues(world.context, beginBounds(), never);
     expect(of(queues, 'notify')?.rows).toBe(before + 5);
   });
 });
@@ -217,6 +217,21 @@ test('an account that fills the running hour drops no older task of another one'
   expect(dropped).toEqual([]);
 });
 
+test('an account with more rows in the running hour costs another one none of its older tasks, and loses its own later', async () => {
+  const { dropped, telemetry } = watch();
+  const clock = skippingClock();
+  const max = 1000;
+  await using world = await openGateway({ clock, telemetry, settings: { SVC_QUEUE_ROWS_MAX: `${max}` } });
+  await queueAt(world, 'notify', { hoursAgo: 6, count: 800, account: 'small', name: 'small ' });
+  await queueAt(world, 'notify', { hoursAgo: 5, count: 50, account: 'large', name: 'closed ' });
+  await queueAt(world, 'notify', { hoursAgo: 0, count: 2000, account: 'large', name: 'open ' });
+  const backlogs = await leaderOf(world, clock).bound();
+  expect(dropped).toEqual(['notify rows 50']);
+  expect(of(backlogs, 'notify')?.rows).toBe(2800);
+  const tasks = (await tasksOf(world.context, 'notify')) as readonly { account?: string }[];
+  expect(tasks.filter(({ account }) => account === 'small')).toHaveLength(800);
+});
+
 describe.each(backends)('a process whose clock lags, on %s', (backend) => {
   const settings = { SVC_QUEUE_RETENTION: '3h' };
 
@@ -232,7 +247,7 @@ describe.each(backends)('a process whose clock lags, on %s', (backend) => {
     expect(dropped).toEqual(['notify age 20']);
     await queueAt(lagging, 'notify', { ...behind, name: 'late ' });
     expect(await tasksOf(world.context, 'notify')).toHaveLength(20);
-    for (let looks = 0; looks < 3; looks += 1) expect(of(await leader.bound(), 'notify')?.rows).toBe(20);
+    for (let pass = 0; pass < 3; pass += 1) expect(of(await leader.bound(), 'notify')?.rows).toBe(20);
     expect(dropped).toEqual(['notify age 20']);
   });
 

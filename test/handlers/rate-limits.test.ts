@@ -1,11 +1,12 @@
 /** Rate limits of accounts, buckets and anonymous sources. */
 import { expect, test } from 'vitest';
-import { RateLimiter } from '../../src/domain/quotas/rate-limiter.ts';
+import { RateLimiter, type Scope } from '../../src/domain/quotas/rate-limiter.ts';
+import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import type { Siblings } from '../../src/ports/siblings.ts';
 import { policyOf } from '../support/access.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 import { whileHeld } from '../support/held-body.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -182,7 +183,8 @@ test('limits are shown, take If-Match, are audited, and refuse what makes no sen
   });
 });
 
-test('the processes of a node keep one limit together', async () => {
+/** Rate limiters of some processes of a node, whose announcements reach each other at once. */
+async function joinProcesses({ context }: GatewayWorld, count: number) {
   const heeding = new Map<Siblings, Map<string, ((about: string) => void)[]>>();
   const join = (): Siblings => {
     const acts = new Map<string, ((about: string) => void)[]>();
@@ -199,36 +201,137 @@ test('the processes of a node keep one limit together', async () => {
     heeding.set(siblings, acts);
     return siblings;
   };
+  const processes = Array.from({ length: count }, () => {
+    const ctx = faulty(context, { siblings: join() });
+    const limiter = new RateLimiter();
+    const admit = (scope: Scope) => limiter.admit(ctx, undefined, scope);
+    const isServed = (scope: Scope): boolean => {
+      try {
+        admit(scope)?.end();
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    return { open: () => limiter.open(ctx), admit, isServed };
+  });
+  for (const { open } of processes) await open();
+  return processes;
+}
+
+type LimitedProcess = Awaited<ReturnType<typeof joinProcesses>>[number];
+
+const account: Scope = { kind: 'account', id: alice.owner };
+const addresses = (count: number): readonly Scope[] =>
+  Array.from({ length: count }, (_, index) => ({ kind: 'anonymous', id: `192.0.2.${index}` }));
+
+test('the limits of a bucket and of an account are removed with them', async () => {
+  const { world, admin } = await openWorld();
+  await using _world = world;
+  await world.client.put('/short-lived');
+  await admin.must('POST', '/accounts', { account: 'carol' });
+  for (const of of ['/buckets/short-lived', '/buckets/bucket', '/accounts/carol'])
+    await admin.must('PUT', `${of}/limits`, { requestsPerSecond: 100 });
+  expect((await admin.must('GET', '/limits'))['rows']).toHaveLength(3);
+  await world.client.delete('/short-lived');
+  await admin.must('DELETE', '/accounts/carol');
+  expect((await admin.must('GET', '/limits'))['rows']).toEqual([
+    { bucket: 'bucket', requestsPerSecond: 100 },
+  ]);
+});
+
+test('a bucket that is deleted is so, also where the store answers nothing about its limit', async () => {
+  let isAway = false;
+  const { world } = await openWorld({
+    wrap(context) {
+      const { metadata } = context;
+      const get: typeof metadata.get = async (at, ...rest) => {
+        if (isAway && at.table.name === 'rate_limits') throw new StoreUnavailable('away');
+        return metadata.get(at, ...rest);
+      };
+      return { ...context, metadata: faulty(metadata, { get }) };
+    },
+  });
+  await using _world = world;
+  await world.client.put('/short-lived');
+  isAway = true;
+  const { status, code } = await world.client.delete('/short-lived');
+  expect([status, code]).toEqual([204, '']);
+  const [row] = (await auditRows(world.context)).filter(({ action }) => action === 'DeleteBucket');
+  expect(row).toMatchObject({ status: 204 });
+});
+
+test('the processes of a node keep one limit together', async () => {
   const { world, clock, admin } = await openWorld();
   await using _world = world;
   await admin.must('PUT', ofAlice, { requestsPerSecond: 10, concurrentRequests: 3 });
-  const processes = [1, 2].map(() => ({
-    ctx: faulty(world.context, { siblings: join() }),
-    limiter: new RateLimiter(),
-  }));
-  for (const { ctx, limiter } of processes) await limiter.open(ctx);
-  const account = { kind: 'account', id: alice.owner } as const;
-  const [a, b] = processes as [(typeof processes)[0], (typeof processes)[0]];
-  const open = [1, 2, 3].map(() => a.limiter.admit(a.ctx, undefined, account));
+  const processes = await joinProcesses(world, 2);
+  const [a, b] = processes as [LimitedProcess, LimitedProcess];
+  const open = [1, 2, 3].map(() => a.admit(account));
   await clock.advance(100);
-  expect(() => b.limiter.admit(b.ctx, undefined, account)).toThrow('3 concurrent requests');
+  expect(() => b.admit(account)).toThrow('3 concurrent requests');
+  // A report of open requests expires, so it is repeated.
+  await clock.advance(10_000);
+  expect(() => b.admit(account)).toThrow('3 concurrent requests');
   for (const admission of open) admission?.end();
   await clock.advance(200);
   let served = 0;
   for (let round = 0; round < 20; round += 1) {
-    for (const { ctx, limiter } of processes) {
-      try {
-        limiter.admit(ctx, undefined, account)?.end();
-        served += 1;
-      } catch {
-        // The limit is reached.
-      }
-    }
+    for (const { isServed } of processes) if (isServed(account)) served += 1;
     await clock.advance(100);
   }
   // Two seconds: 20 requests, and what the burst and the delay of reports add.
   expect(served).toBeGreaterThanOrEqual(20);
   expect(served).toBeLessThanOrEqual(33);
+});
+
+test.each([0, 150, 500])(
+  'the processes of a node keep the limit of an account together while %i busier addresses are limited',
+  async (count) => {
+    const { world, clock, admin } = await openWorld();
+    await using _world = world;
+    await admin.must('PUT', ofAlice, { requestsPerSecond: 10 });
+    await admin.must('PUT', '/limits/anonymous', { requestsPerSecond: 1_000 });
+    const processes = await joinProcesses(world, 4);
+    let served = 0;
+    for (let round = 0; round < 50; round += 1) {
+      for (const { isServed } of processes) {
+        for (const address of addresses(count)) for (let n = 0; n < 2; n += 1) isServed(address);
+        if (isServed(account)) served += 1;
+      }
+      await clock.advance(100);
+    }
+    // Five seconds: 50 requests, the burst, and what four processes admit until they are told.
+    expect(served).toBeGreaterThanOrEqual(50);
+    expect(served).toBeLessThanOrEqual(65);
+  },
+);
+
+test('the processes of a node know of each open request of an account while 1,000 addresses have open ones', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { concurrentRequests: 1 });
+  await admin.must('PUT', '/limits/anonymous', { concurrentRequests: 5 });
+  const [a, b] = (await joinProcesses(world, 2)) as [LimitedProcess, LimitedProcess];
+  const open = [...addresses(1_000), account].map(a.admit);
+  for (const waitMs of [100, 10_000]) {
+    await clock.advance(waitMs);
+    expect(() => b.admit(account)).toThrow('1 concurrent requests');
+  }
+  open.at(-1)?.end();
+  await clock.advance(100);
+  expect(b.isServed(account)).toBe(true);
+});
+
+test('an account gets no further burst when more addresses send requests than a process can count', async () => {
+  const { world, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 1 });
+  await admin.must('PUT', '/limits/anonymous', { requestsPerSecond: 1 });
+  const [{ isServed }] = (await joinProcesses(world, 1)) as [LimitedProcess];
+  expect([isServed(account), isServed(account)]).toEqual([true, false]);
+  for (const address of addresses(20_100)) expect(isServed(address)).toBe(true);
+  expect(isServed(account)).toBe(false);
 });
 
 test('requests are served while the table of limits cannot be read', async () => {

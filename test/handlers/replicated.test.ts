@@ -5,6 +5,7 @@ import type { ReplicationTask } from '../../src/metadata/records/queues.ts';
 import { type Backend, backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { tasksOf, tickingClock } from '../support/recorded.ts';
+import { awaitDefaultPeer, defaultRole } from '../support/replication-role.ts';
 
 const destination = '<Destination><Bucket>arn:aws:s3:::replica</Bucket></Destination>';
 const second = (filter: string, markers = 'Disabled', status = 'Enabled'): string =>
@@ -14,10 +15,11 @@ const first = (prefix: string): string =>
 
 async function openWorld(rule: string, backend: Backend = 'memory') {
   const world = await openGateway({ backend, clock: tickingClock() });
+  await awaitDefaultPeer(world);
   await world.client.put('/bucket');
   await world.client.put('/bucket/before', { body: 'x' });
   await setVersioning(world.client, 'bucket', 'Enabled');
-  const body = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role>${rule}</ReplicationConfiguration>`;
+  const body = `<ReplicationConfiguration><Role>${defaultRole}</Role>${rule}</ReplicationConfiguration>`;
   const put = await world.client.put('/bucket?replication', { body });
   if (put.status !== 200) throw new Error(put.text);
   return world;

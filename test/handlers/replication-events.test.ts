@@ -1,6 +1,9 @@
 /** The events `s3:Replication:*`, and what a replicator that was stopped in the middle leaves at its peer. */
-import { expect, test, vi } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { beginBounds, boundQueues } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { LateVersions } from '../../src/domain/replication/store-status.ts';
+import { hourlyQueues } from '../../src/metadata/records/queues.ts';
+import { RowTooLong, type SideChange } from '../../src/ports/metadata-store.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';
@@ -99,13 +102,78 @@ test('a version that waits for longer than its rule allows has OperationMissedTh
   ]);
 });
 
+test.each([
+  { puts: 1, ends: 1 },
+  { puts: 0, ends: 1 },
+  { puts: 1, ends: 0 },
+])(
+  'a version whose late events cannot be stored at first has each of them once: failures %o',
+  async (failures) => {
+    const { clock, near } = await openLinked();
+    const { client, context } = near.world;
+    await client.put('/bucket/late', { body: 'x' });
+    clock.hurry(16 * 60_000);
+    // The first look for late versions cannot store its event, and the first end of the task cannot be stored.
+    const { metadata } = context;
+    const left = { ...failures };
+    const isOfQueue = ({ at }: SideChange): boolean => at.table === hourlyQueues;
+    const apply: typeof metadata.apply = async (changes) => {
+      if (left.puts > 0 && changes.some((change) => isOfQueue(change) && 'put' in change)) {
+        left.puts -= 1;
+        throw new Error('the event cannot be stored');
+      }
+      return metadata.apply(changes);
+    };
+    const commit: typeof metadata.commit = async (at, changes, options) => {
+      if (left.ends > 0 && options?.then?.some((change) => isOfQueue(change) && 'remove' in change)) {
+        left.ends -= 1;
+        throw new Error('the end cannot be stored');
+      }
+      return metadata.commit(at, changes, options);
+    };
+    const faulty = Object.create(metadata, { apply: { value: apply }, commit: { value: commit } });
+    const running = startWorkers({ ...context, metadata: faulty }, ['replicator'], never);
+    onTestFinished(() => running.stop());
+    await settled(near, '/bucket/late', 'COMPLETED');
+    expect(left).toEqual({ puts: 0, ends: 0 });
+    expect(await events(near)).toMatchObject([
+      { event: 'Replication:OperationMissedThreshold', key: 'late' },
+      { event: 'Replication:OperationReplicatedAfterThreshold', key: 'late' },
+    ]);
+  },
+);
+
+test('a late version whose event could not be stored has it with the next look', async () => {
+  const { clock, near } = await openLinked();
+  const { client, context } = near.world;
+  await client.put('/bucket/late', { body: 'x' });
+  clock.hurry(16 * 60_000);
+  const { metadata } = context;
+  const errors: Error[] = [new Error('once'), new RowTooLong('the event is too long')];
+  const apply: typeof metadata.apply = async (changes) => {
+    const error = errors.shift();
+    if (error !== undefined) throw error;
+    return metadata.apply(changes);
+  };
+  const ctx = { ...context, metadata: Object.create(metadata, { apply: { value: apply } }) };
+  const late = new LateVersions();
+  await late.announce(ctx, never);
+  expect(await events(near)).toEqual([]);
+  const other = new LateVersions();
+  // An event that no store takes is not tried again.
+  for (let look = 0; look < 2; look += 1) await other.announce(ctx, never);
+  expect(await events(near)).toEqual([]);
+  for (let look = 0; look < 2; look += 1) await late.announce(ctx, never);
+  expect(await events(near)).toMatchObject([{ event: 'Replication:OperationMissedThreshold', key: 'late' }]);
+});
+
 test('a version whose task is dropped from the queue has OperationFailedReplication and OperationNotTracked', async () => {
   const { clock, near } = await openLinked({ SVC_QUEUE_RETENTION: '3h' });
   await near.world.client.put('/bucket/dropped', { body: 'x' });
-  const looks = firstLook();
+  const saved = beginBounds();
   for (const ms of [5 * 3_600_000, 11 * 60_000, 11 * 60_000]) {
     clock.hurry(ms);
-    await boundQueues(near.world.context, looks, never);
+    await boundQueues(near.world.context, saved, never);
   }
   await drained(near);
   expect((await events(near)).map(({ event }) => event).toSorted()).toEqual([

@@ -1,6 +1,6 @@
 /**
- * What operators read when a destination takes nothing, and what becomes of the versions: a peer that hangs, answers garbage or refuses, and
- * buckets, rules and peers that change while the replicator runs.
+ * What operators read when a destination takes nothing, and what becomes of the versions: a peer that hangs, answers
+ * garbage or refuses, and buckets, rules and peers that change while the replicator runs.
  */
 
 import { createServer, type RequestListener } from 'node:http';
@@ -454,8 +454,8 @@ describe('versions that a destination refuses delay no others of their bucket', 
   test('one at which the peer hangs, and others', async () => {
     const [{ site: near }, far] = [await openCounted(), await openSite()];
     await link(near, far);
-    far.before = (target) =>
-      target.includes('/bad') ? new Promise((resolve) => setTimeout(resolve, 2_000)) : undefined;
+    const hanging = Promise.withResolvers<undefined>();
+    far.before = (target) => (target.includes('/bad') ? hanging.promise : undefined);
     const { client } = near.world;
     await client.put('/bucket/bad', { body: 'x' });
     for (let n = 0; n < 20; n += 1) await client.put(`/bucket/good-${n}`, { body: 'x' });
@@ -463,6 +463,7 @@ describe('versions that a destination refuses delay no others of their bucket', 
     for (let n = 0; n < 20; n += 1) await settled(near, `/bucket/good-${n}`, 'COMPLETED');
     expect(await statusOf(near, '/bucket/bad')).toBe('PENDING');
     far.before = undefined;
+    hanging.resolve(undefined);
     await settled(near, '/bucket/bad', 'COMPLETED');
   });
 });

@@ -4,15 +4,21 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
+import { beginBounds, boundQueues } from '../../src/domain/event-deliveries/queue-retention.ts';
 import { isPending } from '../../src/domain/objects/replication-queue.ts';
+import { queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { alice } from '../support/gateway.ts';
+import { onCount } from '../support/metric-calls.ts';
 import { hurriedClock } from '../support/notify-world.ts';
+import { tasksOf } from '../support/recorded.ts';
 import {
   drained,
+  leaveFenceBehind,
   link,
   modifications,
   never,
@@ -86,16 +92,113 @@ test('a replica and a version whose tasks SVC_QUEUE_RETENTION drops no longer wa
     until,
   );
   await b.world.client.put('/bucket/own', { body: 'x' });
-  const looks = firstLook();
+  const saved = beginBounds();
   // The first look closes the hours, and one after ten minutes drops them.
   for (const ms of [5 * 3_600_000, 11 * 60_000, 11 * 60_000]) {
     clock.hurry(ms);
-    await boundQueues(b.world.context, looks, never);
+    await boundQueues(b.world.context, saved, never);
   }
   await drained(b);
   expect(isPending((await headOf(b, 'replica')) ?? {})).toBe(false);
   expect(await statusOf(b, '/bucket/replica')).toBe('REPLICA');
   expect(await statusOf(b, '/bucket/own')).toBe('FAILED');
+});
+
+/** As a DeleteBucket whose process ended before it raised the fence: for 30 s every commit in the bucket is refused. */
+const holdClosed = async (site: Site): Promise<void> =>
+  leaveFenceBehind(site, { closedAt: await site.world.context.metadata.now() });
+
+/** Tasks of buckets that are gone. */
+async function queueGone(
+  { world: { context } }: Site,
+  { count, account }: { count: number; account: string },
+) {
+  const due = await context.metadata.now();
+  for (let n = 0; n < count; n += 1) {
+    const task = { bucket: 'gone', bucketId: 'gone', key: `${n}`, account };
+    const options = { task, id: `${account}-${n}`, due, requestId: 'request' };
+    await context.metadata.apply([
+      await queuedByHour(context, { queue: 'replication', slotKey: `key ${n}` }, options),
+    ]);
+  }
+}
+
+test.each([
+  ['age', { SVC_QUEUE_RETENTION: '3h' }, { count: 40, left: 0 }],
+  ['rows', { SVC_QUEUE_ROWS_MAX: '1000' }, { count: 1040, left: 1000 }],
+])(
+  'a bucket that a change holds closed delays only its own tasks where the queue drops some by %s',
+  async (why, limits, { count, left }) => {
+    const clock = hurriedClock();
+    const dropped: string[] = [];
+    const telemetry = {
+      ...silentTelemetry,
+      ...onCount({
+        svc_queue_dropped_total: ({ queue, why: by }, rows) => void dropped.push(`${queue} ${by} ${rows}`),
+      }),
+    };
+    const near = await openSite({ clock, telemetry, settings: { ...settings, ...limits } });
+    await link(near, await openSite({ clock }));
+    const { context, client } = near.world;
+    await client.put('/bucket/own', { body: 'x' });
+    // The oldest task of the account with the most is the first that goes beyond the rows.
+    if (why === 'rows') clock.hurry(2 * 3_600_000);
+    await queueGone(near, { count: 10, account: 'another' });
+    await queueGone(near, { count: count - 10, account: alice.owner });
+    const saved = beginBounds();
+    const waiting = async () => (await tasksOf(context, 'replication')) as readonly { bucket: string }[];
+    clock.hurry(5 * 3_600_000);
+    if (why === 'age') {
+      // The first pass closes the hours, which a pass after ten minutes may drop.
+      await boundQueues(context, saved, never);
+      clock.hurry(11 * 60_000);
+    }
+    await holdClosed(near);
+    const { queues } = await boundQueues(context, saved, never);
+    expect(await statusOf(near, '/bucket/own')).toBe('PENDING');
+    expect((await waiting()).filter(({ bucket }) => bucket === 'bucket')).toHaveLength(1);
+    expect(dropped).toEqual([`replication ${why} ${count - left}`]);
+    expect(queues.find(({ queue }) => queue === 'replication')?.rows).toBe(left + 1);
+    clock.hurry(60_000);
+    await boundQueues(context, saved, never);
+    expect(await statusOf(near, '/bucket/own')).toBe('FAILED');
+    expect(await waiting()).toHaveLength(left);
+  },
+);
+
+test('where a bucket is closed while its tasks are dropped, those whose failures are stored are removed', async () => {
+  const clock = hurriedClock();
+  const near = await openSite({ clock, settings: { ...settings, SVC_QUEUE_RETENTION: '3h' } });
+  await link(near, await openSite({ clock }));
+  const { context, client } = near.world;
+  // Tasks of one key are in one slot, and 16 at a time have read the bucket.
+  const paths: string[] = [];
+  for (let n = 0; n < 20; n += 1) {
+    const put = await client.put('/bucket/key', { body: 'x' });
+    paths.push(`/bucket/key?versionId=${put.header('*-version-id')}`);
+  }
+  const saved = beginBounds();
+  clock.hurry(5 * 3_600_000);
+  await boundQueues(context, saved, never);
+  clock.hurry(11 * 60_000);
+  const { commit } = context.metadata;
+  let commits = 0;
+  const spy = vi
+    .spyOn(context.metadata, 'commit')
+    .mockImplementation(async (...call: Parameters<typeof commit>) => {
+      const [{ table }] = call;
+      if (table.name === 'objects') {
+        commits += 1;
+        if (commits === 1) await holdClosed(near);
+      }
+      return commit.apply(context.metadata, call);
+    });
+  onTestFinished(() => void spy.mockRestore());
+  await boundQueues(context, saved, never);
+  const statuses = await Promise.all(paths.map((path) => statusOf(near, path)));
+  expect(new Set(statuses)).toEqual(new Set(['FAILED', 'PENDING']));
+  const pending = statuses.filter((status) => status === 'PENDING');
+  expect(await tasksOf(context, 'replication')).toHaveLength(pending.length);
 });
 
 test('a task that is given up leaves the status of its version to the task of a later change', async () => {

@@ -1,8 +1,8 @@
 /** A bucket with a signing key of its own: requests about it are signed with that key, and with nothing else. @storage */
 import { describe, expect, test } from 'vitest';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';

@@ -109,6 +109,12 @@ describe('GetStatus', () => {
       expect(status.metadata[0]?.freeBytes).toBeGreaterThan(4_096);
       expect(status.pools).toMatchObject([{ backend: 'file', cluster: 'default', state: 'ok' }]);
       expect(status.pools[0]?.freeBytes).toBeGreaterThan(4_096);
+      const data = await world.as({ credential: operator }).get('/admin/v1/storage/data');
+      const { pools } = JSON.parse(data.text) as {
+        readonly pools: readonly { readonly BytesFree?: number }[];
+      };
+      // Other processes write to the same disk meanwhile.
+      expect((pools[0]?.BytesFree ?? 0) / (status.pools[0]?.freeBytes ?? 0)).toBeCloseTo(1, 1);
       expect([status.ok, status.warnings, status.missing]).toEqual([true, [], []]);
       expect((await world.client.get('/admin/v1/status')).status).toBe(403);
     },

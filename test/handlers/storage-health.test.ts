@@ -3,9 +3,11 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
+import type { Context } from '../../src/context.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/buckets.ts';
 import { keepHealthHistory } from '../../src/workers/retention.ts';
+import { faulty } from '../support/faulty.ts';
 import {
   backends,
   type GatewayWorld,
@@ -152,6 +154,25 @@ describe('SVC_STORAGE_HEALTH_OVERRIDE', () => {
     expect((await ask(world, 'health')).ok).toBe(true);
     expect(logged.filter((line) => line.startsWith('WARN SVC_STORAGE_HEALTH_OVERRIDE'))).toHaveLength(1);
   });
+});
+
+test('the disks are measured once for all pools, whose free bytes are those of their disks', async () => {
+  let measured = 0;
+  const wrap = (context: Context): Context => {
+    const { diskSpace } = context;
+    expect(diskSpace).toBeDefined();
+    if (diskSpace === undefined) return context;
+    const states = () => {
+      measured += 1;
+      return diskSpace.states();
+    };
+    return { ...context, diskSpace: faulty(diskSpace, { states }) };
+  };
+  await using world = await openGateway(clustered({ backend: 'embedded+file', wrap }));
+  const { pools } = await ask(world, 'data');
+  expect(pools).toHaveLength(2);
+  for (const pool of pools) expect(pool.BytesFree).toBeGreaterThan(4_096);
+  expect(measured).toBe(1);
 });
 
 test('only operators may read storage health', async () => {

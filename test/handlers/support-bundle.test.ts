@@ -119,7 +119,7 @@ test('what policies deny an operator explicitly is not in the archive: operation
 });
 
 test('each label of the table of metrics is known to name what a policy can deny, or nothing of that kind', () => {
-  const named = 'account bucket cluster component destination name of peer target';
+  const named = 'account bucket cluster component name of peer target';
   const others =
     'action cache call class code error kind limit major minor operation outcome patch pool provider queue runtime scope setting shard space state type version why worker';
   const labels = new Set(Object.values(metricTable).flatMap((row) => ('labels' in row ? row.labels : [])));

@@ -82,6 +82,22 @@ test('a trace is found and listed at every node, whichever has served its reques
   expect([none.status, none.message]).toEqual([404, expect.not.stringContaining('did not answer')]);
 });
 
+test('an answer that takes many rows arrives, whatever characters clients have sent', async () => {
+  const first = await openNode('one');
+  const second = await openNode('two', { shared: first.metadata });
+  const keys = ['%22', '%E2%82%AC', '%F0%9D%84%9E'].map((char) => `${char.repeat(600)}`);
+  const ids: string[] = [];
+  for (let n = 0; n < 60; n += 1)
+    ids.push(idOf(await second.world.anonymous.put(`/nothing-here/${'x'.repeat(n % 2)}${keys[n % 3]}`)));
+  const list = await first.json('?status=4xx&limit=100');
+  expect(list).toMatchObject({ processes: 2, silent: 0 });
+  const found = list.traces as { readonly requestId: string; readonly key: string }[];
+  expect(found.map(({ requestId }) => requestId)).toEqual(expect.arrayContaining(ids));
+  const own = (await second.json('?status=4xx&limit=100')).traces as typeof found;
+  const keyOf = new Map(own.map(({ requestId, key }) => [requestId, key]));
+  for (const { requestId, key } of found) expect(key).toBe(keyOf.get(requestId));
+});
+
 test('a node that does not answer is counted, and one whose heartbeat is old is not asked', async () => {
   const first = await openNode('one');
   const silent = await openNode('silent', { shared: first.metadata, serves: false });

@@ -152,6 +152,62 @@ test('a write that fails is repeated, and one whose outcome is unknown counts no
   expect(failures).toBe(2);
 });
 
+test('a row that the store does not take delays the rows of no other bucket, and is written once the store takes it', async () => {
+  let isRefused = true;
+  await using world = await openTraffic({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async apply(changes) {
+          const isOfBad = changes.some(
+            (change) => 'put' in change && JSON.stringify(change.put).includes('"bad"'),
+          );
+          if (isRefused && isOfBad && changes.some(({ at }) => at.table.name === 'traffic'))
+            throw new Error('the page of this row is damaged');
+          return context.metadata.apply(changes);
+        },
+      }),
+    }),
+  });
+  await world.client.put('/bad');
+  await world.client.put('/bad/key', { body: '12345' });
+  for (let n = 0; n < 70; n += 1) await world.client.put(`/good-${n}`);
+  for (let n = 0; n < 70; n += 1) await world.client.put(`/good-${n}/key`, { body: '12345' });
+  for (const name of ['good-0', 'good-69'])
+    expect(await world.rows(`/buckets/${name}/traffic`)).toMatchObject([{ requestsA: 1, ingressBytes: 5 }]);
+  expect(await world.rows('/buckets/bad/traffic')).toEqual([]);
+  isRefused = false;
+  expect(await world.rows('/buckets/bad/traffic')).toMatchObject([{ requestsA: 1, ingressBytes: 5 }]);
+});
+
+test('all rows that the store does not take in one interval make one entry of the log', async () => {
+  const logged: unknown[] = [];
+  await using world = await openTraffic({
+    telemetry: {
+      ...silentTelemetry,
+      log: (_level, message, details) =>
+        void (message === 'traffic is not written yet' && logged.push(details)),
+    },
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async apply(changes) {
+          if (changes.some(({ at }) => at.table.name === 'traffic')) throw new Error('the page is damaged');
+          return context.metadata.apply(changes);
+        },
+      }),
+    }),
+  });
+  for (const name of ['bucket-a', 'bucket-b', 'bucket-c']) {
+    await world.client.put(`/${name}`);
+    await world.client.put(`/${name}/key`, { body: '12345' });
+  }
+  await world.clock.advance(10_000);
+  await world.clock.settle();
+  // One row for each bucket, and one for their creation.
+  expect(logged).toEqual([{ rows: 4, cause: expect.objectContaining({ message: 'the page is damaged' }) }]);
+});
+
 test('what a process could not write until a day is closed is given up, with a warning', async () => {
   let isDown = true;
   const warnings: string[] = [];

@@ -1,4 +1,7 @@
-/** What a day is billed differs from the exact integral of what the bucket held by at most one sample interval of each object (`tolerance`). */
+/**
+ * What a day is billed differs from the exact integral of what the bucket held by at most one sample interval of each
+ * object (`tolerance`).
+ */
 import { describe, expect, test } from 'vitest';
 import { openDice } from '../support/dice.ts';
 import { dayMs, drawHistory, exactUsage, type History } from '../support/usage-histories.ts';

@@ -1,8 +1,13 @@
 /** Operators run, pause and resume background workers. */
-import { expect, test } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { workerNames } from '../../src/config/workers.ts';
+import { runWorker } from '../../src/domain/common/workers.ts';
 import { type RunningWorkers, startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { flipText } from '../support/damage-metadata.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { auditRows } from '../support/recorded.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -198,4 +203,63 @@ test('sweep is paused and run in a process that names no worker', async () => {
   await clock.advance(5 * 60_000);
   expect(await findWorker(world, 'sweep')).toMatchObject({ state: 'idle', units: expect.any(Number) });
   await running.stop();
+});
+
+test('a worker whose control is damaged in the file is paused until an operator resumes it, and the others run', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+  onTestFinished(() => rm(directory, { recursive: true, force: true }));
+  const settings = { SVC_DATA_DIR: directory, SVC_BUCKETSTATS_INTERVAL: '1h' };
+  const clock = virtualClock();
+  {
+    await using world = await openGateway({ clock, settings });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    await operatorOf(world).must('POST', '/workers/force-empty/pause', { reason: 'it is investigated' });
+  }
+  await flipText(join(directory, 'metadata', 'data.mdb'), 'it is investigated');
+  await using world = await openGateway({ clock, settings });
+  const admin = operatorOf(world);
+  const workers = start(world, 'host:1');
+  // The store really writes, so the time of leases passes only as fast as it does.
+  const eventually = (check: () => Promise<void>): Promise<void> =>
+    vi.waitFor(
+      async () => {
+        await clock.advance(500);
+        await check();
+      },
+      { timeout: 60_000, interval: 20 },
+    );
+  const passMinute = async (): Promise<void> => {
+    const end = clock.elapsed() + 60_000;
+    await eventually(async () => expect(clock.elapsed()).toBeGreaterThanOrEqual(end));
+  };
+  // A request for the workers would write the damaged row again before they do.
+  await passMinute();
+  await admin.must('POST', '/buckets/bucket/force-empty');
+  await passMinute();
+  expect((await world.client.get('/bucket/key')).text).toBe('content');
+  expect(await findWorker(world, 'force-empty')).toMatchObject({
+    state: 'paused',
+    paused: { by: 'sluice', reason: 'the row of its pause was damaged' },
+  });
+  await eventually(async () =>
+    expect(await findWorker(world, 'bucket-stats')).toMatchObject({ state: 'idle' }),
+  );
+  await admin.must('POST', '/workers/force-empty/resume');
+  await eventually(async () => expect((await world.client.get('/bucket/key')).status).toBe(404));
+  await workers.stop();
+});
+
+test('a run that is asked for beside a damaged control is no pause', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+  onTestFinished(() => rm(directory, { recursive: true, force: true }));
+  const settings = { SVC_DATA_DIR: directory };
+  {
+    await using world = await openGateway({ settings });
+    await operatorOf(world).must('POST', '/workers/force-empty/pause', { reason: 'it is investigated' });
+  }
+  await flipText(join(directory, 'metadata', 'data.mdb'), 'it is investigated');
+  await using world = await openGateway({ settings });
+  await runWorker(world.context, 'fsck', undefined);
+  expect(await findWorker(world, 'fsck')).not.toHaveProperty('paused');
 });

@@ -34,7 +34,7 @@ async function samplesOf(metrics: MetricRegistry, name: string): Promise<readonl
   });
 }
 
-test('the gauges of the replicator show what waits for each destination, and are gone when it stops', async () => {
+test('the gauges of the replicator show what waits for each peer, and are gone when it stops', async () => {
   const { metrics, telemetry } = openMetrics();
   let aheadMs = -90_000;
   const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
@@ -51,7 +51,7 @@ test('the gauges of the replicator show what waits for each destination, and are
   expect(await gauges()).toEqual([[], []]);
   const running = startWorkers(near.world.context, ['replicator'], never);
   onTestFinished(() => running.stop());
-  const about = 'destination="far/bucket"';
+  const about = 'peer="far"';
   await vi.waitFor(async () => expect(await gauges()).toEqual([[[about, 3]], [[about, 1234]]]), until);
   const [[label, seconds] = ['', 0]] = await oldest();
   expect(label).toBe(about);

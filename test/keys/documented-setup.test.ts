@@ -1,4 +1,7 @@
-/** The commands of docs/operations/keys.md that set up a key provider, run as they are written there, and a gateway with the settings that they export. */
+/**
+ * The commands of docs/operations/keys.md that set up a key provider, run as they are written there, and a gateway with
+ * the settings that they export.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';

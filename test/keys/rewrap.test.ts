@@ -12,6 +12,7 @@ import { provider } from '../support/encryption.ts';
 import { alice, openGateway, operator } from '../support/gateway.ts';
 import { complete, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { openKeyProxy } from '../support/key-proxy.ts';
+import { openKmsWorld, served } from '../support/kms-world.ts';
 import { auditRows } from '../support/recorded.ts';
 import {
   engine,
@@ -37,6 +38,56 @@ test('a provider whose keys have no versions has nothing to wrap again', async (
   await using world = await openGateway();
   const answer = await world.as({ credential: operator }).post('/admin/v1/keys/rewrap');
   expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('SVC_KEY_PROVIDER')]);
+});
+
+test('a key that is unavailable is counted as failed, costs a few calls for each page, and the walk reaches the keys of others', async () => {
+  await using world = await openKmsWorld();
+  const { client, double } = world;
+  for (const bucket of ['aaa', 'zzz']) {
+    expect((await client.put(`/${bucket}`)).status).toBe(200);
+    await world.rotate({ bucket, keyId: bucket === 'aaa' ? world.own : 'alias/main' });
+  }
+  const count = 40;
+  for (let n = 0; n < count; n += 1) expect(await world.put(`/bucket/${n}`, world.own)).toEqual(served);
+  expect(await world.put('/bucket/other', 'alias/main')).toEqual(served);
+  double.setState(world.own, 'StoreAway');
+  const admin = world.as({ credential: operator });
+  expect((await admin.post('/admin/v1/keys/rewrap')).status).toBe(202);
+  const unit = rewrapKeys(world.context);
+  for (let step = 0; step < 50 && (await unit(new AbortController().signal)) === 'busy'; step += 1);
+  const shown = JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+  expect(shown).toMatchObject({
+    state: 'done',
+    signingKeys: 1,
+    objects: 1,
+    failed: count + 1,
+    lastFailure: { reason: expect.stringContaining('XksProxyUnreachable') },
+  });
+  // The pages have 8 rows at a time, and a call is made three times at most.
+  expect(double.proxy.count('ReEncrypt')).toBeLessThan(count);
+  double.setState(world.own, 'Enabled');
+  await admin.post('/admin/v1/keys/rewrap');
+  while ((await unit(new AbortController().signal)) === 'busy');
+  const again = JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+  expect(again).toMatchObject({ state: 'done', signingKeys: 2, objects: count + 1, failed: 0 });
+}, 60_000);
+
+test('a service that takes no more calls stops the walk, which repeats the page', async () => {
+  await using world = await openKmsWorld();
+  expect(await world.put('/bucket/key', 'alias/main')).toEqual(served);
+  const admin = world.as({ credential: operator });
+  await admin.post('/admin/v1/keys/rewrap');
+  const unit = rewrapKeys(world.context);
+  const fault = { status: 400, body: JSON.stringify({ __type: 'ThrottlingException' }) };
+  Object.assign(world.double.proxy, { fault, on: 'ReEncrypt' });
+  const work = async () => {
+    while ((await unit(new AbortController().signal)) === 'busy');
+  };
+  await expect(work()).rejects.toThrow(/Throttling/);
+  world.double.proxy.fault = undefined;
+  await work();
+  const shown = JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+  expect(shown).toMatchObject({ state: 'done', objects: 1, failed: 0 });
 });
 
 describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {

@@ -8,7 +8,11 @@ export interface Group {
 
 export const groups: Readonly<Record<string, Group>> = {
   domain: {
-    mutate: ['src/domain/configurations/lifecycle-rules.ts', 'src/domain/objects/conditions.ts'],
+    mutate: [
+      'src/domain/configurations/lifecycle-rules.ts',
+      'src/domain/configurations/rule-filter.ts',
+      'src/domain/objects/conditions.ts',
+    ],
     tests: ['test/unit/lifecycle-rules.test.ts', 'test/unit/conditions.test.ts'],
   },
   commit: {

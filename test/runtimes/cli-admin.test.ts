@@ -34,7 +34,7 @@ const inventory = `<InventoryConfiguration><Id>all</Id><IsEnabled>true</IsEnable
   <Schedule><Frequency>Daily</Frequency></Schedule><IncludedObjectVersions>Current</IncludedObjectVersions></InventoryConfiguration>`;
 const versioned = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
 const replication = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
-  <Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:copies</Bucket></Destination>
+  <Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:lists</Bucket></Destination>
   <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule></ReplicationConfiguration>`;
 
 beforeAll(async () => {

@@ -1,4 +1,7 @@
-/** The shell commands of docs/operations and docs/status.md, run in their order as they are written, against gateways of which they speak. */
+/**
+ * The shell commands of docs/operations and docs/status.md, run in their order as they are written, against gateways of
+ * which they speak.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

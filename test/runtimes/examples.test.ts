@@ -1,4 +1,7 @@
-/** Every example, in its real framework or runtime: signed requests, the client's address, paths with dot segments, and the application's own page. */
+/**
+ * Every example, in its real framework or runtime: signed requests, the client's address, paths with dot segments, and
+ * the application's own page.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

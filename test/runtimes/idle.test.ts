@@ -1,7 +1,9 @@
 /** An idle node with two processes: what it costs, and how the workers are spread over its processes. */
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { bytesWrittenOf, processTree, wakeUpsOf } from '../../bench/lib/process-cost.ts';
+import { listServing, logLines } from '../support/node-processes.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { sender } from './client.ts';
 
@@ -11,6 +13,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server?.stop(), 120_000);
 
+const expectOk = ({ status }: { readonly status: number }): void => expect(status).toBe(200);
 const patience = { timeout: 60_000, interval: 500 };
 
 /** The leased workers by the process that leads them. */
@@ -80,3 +83,39 @@ test('the workers of a process that was killed are led by another one, long befo
     expect(names.filter((name) => !led.includes(name))).toEqual([]);
   }, patience);
 }, 90_000);
+
+test('a process that was busy gives memory back to the system when it is idle', async () => {
+  const send = sender({ url: server.url, ...server.credentials.root });
+  await send('PUT', '/memory');
+  const residentMiB = (pid: number): number => {
+    const line = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    return Number(line?.[1]) / 1024;
+  };
+  // A process that was killed before has a successor.
+  await vi.waitFor(() => expect(listServing(server)).toHaveLength(2), patience);
+  const pids = listServing(server);
+  const linesBefore = logLines(server, 'has given memory back').length;
+  const before = pids.map(residentMiB);
+  const grown = () => pids.map((pid, index) => residentMiB(pid) - (before[index] ?? 0));
+  const body = Buffer.alloc(4096, 'x');
+  for (let round = 0; round < 200 && Math.min(...grown()) < 80; round += 1)
+    await Promise.all(
+      Array.from({ length: 200 }, (_, i) => send('PUT', `/memory/${round}-${i}`, { body }).then(expectOk)),
+    );
+  const peaks = grown();
+  expect(Math.min(...peaks)).toBeGreaterThan(70);
+  await vi.waitFor(
+    () => {
+      const done = new Set(
+        logLines(server, 'has given memory back')
+          .slice(linesBefore)
+          .map(({ pid }) => pid),
+      );
+      expect(pids.filter((pid) => !done.has(pid))).toEqual([]);
+    },
+    { timeout: 120_000, interval: 1000 },
+  );
+  const after = grown();
+  for (const [index, peak] of peaks.entries()) expect(after[index]).toBeLessThan(peak - 40);
+  expectOk(await send('GET', '/memory/0-0'));
+}, 240_000);

@@ -1,6 +1,6 @@
 /**
- * What ships for operators, against real programs: promtool checks the rules and the exposition, and a Prometheus that scrapes a loaded gateway
- * evaluates every query of every dashboard and alert.
+ * What ships for operators, against real programs: promtool checks the rules and the exposition, and a Prometheus that
+ * scrapes a loaded gateway evaluates every query of every dashboard and alert.
  */
 import { execFile, execFileSync, type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -49,8 +49,8 @@ const filledIn = (expr: string): string =>
   expr.replaceAll('$__rate_interval', '10s').replaceAll('$job', '.+');
 
 /**
- * What the loaded gateway shows. The others need what it does not have: a failure, a drop, a drift, something due, a target that refuses the
- * lines of a log, an inventory, a collector of traces, an hour of time.
+ * What the loaded gateway shows. The others need what it does not have: a failure, a drop, a drift, something due, a
+ * target that refuses the lines of a log, an inventory, a collector of traces, an hour of time.
  */
 const loaded: ReadonlySet<string> = new Set([
   'svc_http_requests_total',

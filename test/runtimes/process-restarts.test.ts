@@ -1,36 +1,9 @@
 /** What clients see while the processes of a node die repeatedly. */
 import { expect, test } from 'vitest';
+import { isAlive, listServing, logLines } from '../support/node-processes.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 
-interface LogLine {
-  readonly message: string;
-  readonly pid: number;
-  readonly pause_ms: number;
-}
-
-const linesOf = (server: TestServer, message: string): readonly LogLine[] =>
-  server
-    .log()
-    .split('\n')
-    .filter((line) => line.startsWith('{') && line.includes(message))
-    .map((line) => JSON.parse(line) as LogLine);
-
-const deaths = (server: TestServer) => linesOf(server, 'a process died and is started again');
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-};
-
-/** The processes that serve. */
-const servingOf = (server: TestServer): readonly number[] =>
-  linesOf(server, 'serving')
-    .map(({ pid }) => pid)
-    .filter(isAlive);
+const deaths = (server: TestServer) => logLines(server, 'a process died and is started again');
 
 const patience = { timeout: 60_000 };
 
@@ -38,15 +11,15 @@ test('after all processes of a node were killed one is started within a second, 
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
   try {
     for (let round = 1; round <= 2; round += 1) {
-      await expect.poll(() => servingOf(server).length, patience).toBe(2);
-      for (const pid of servingOf(server)) process.kill(pid, 'SIGKILL');
+      await expect.poll(() => listServing(server).length, patience).toBe(2);
+      for (const pid of listServing(server)) process.kill(pid, 'SIGKILL');
       await expect.poll(() => deaths(server).length, patience).toBe(2 * round);
       const [first, second] = deaths(server).slice(-2);
       // First the other process still serves; then no process does.
       expect(first?.pause_ms).toBe(round * 1_000);
       expect(second?.pause_ms).toBe(1_000);
     }
-    await expect.poll(() => servingOf(server).length, patience).toBeGreaterThan(0);
+    await expect.poll(() => listServing(server).length, patience).toBeGreaterThan(0);
   } finally {
     await server.stop();
   }
@@ -55,8 +28,8 @@ test('after all processes of a node were killed one is started within a second, 
 test('a connection that a process got in the moment of its death is answered by another process, or reset', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
   try {
-    await expect.poll(() => servingOf(server).length, patience).toBe(2);
-    const [dying = 0] = servingOf(server);
+    await expect.poll(() => listServing(server).length, patience).toBe(2);
+    const [dying = 0] = listServing(server);
     // It gets a connection, and dies before it can say so.
     process.kill(dying, 'SIGSTOP');
     const outcomes: string[] = [];
@@ -71,7 +44,7 @@ test('a connection that a process got in the moment of its death is answered by 
     await expect.poll(() => outcomes, patience).toEqual(Array(asked.length - 1).fill('answered 200'));
     process.kill(dying, 'SIGKILL');
     await expect.poll(() => outcomes.length, patience).toBe(asked.length);
-    await expect.poll(() => servingOf(server).length, patience).toBe(2);
+    await expect.poll(() => listServing(server).length, patience).toBe(2);
   } finally {
     await server.stop();
   }
@@ -94,19 +67,19 @@ test('counters of a node do not fall when one of its processes is killed', async
     };
   };
   try {
-    await expect.poll(() => servingOf(server).length, patience).toBe(2);
+    await expect.poll(() => listServing(server).length, patience).toBe(2);
     // A connection each, so that both processes count.
     for (let n = 0; n < 40; n += 1) await fetch(server.url, { headers: { connection: 'close' } });
     const before = await readings();
     expect(before).toMatchObject({ total: 40, count: 40 });
-    const killed = servingOf(server)[0] as number;
+    const killed = listServing(server)[0] as number;
     process.kill(killed, 'SIGKILL');
     await expect.poll(() => isAlive(killed), patience).toBe(false);
     const between = await readings();
     expect(between).toMatchObject({ total: 40, count: 40 });
     // Gauges of the ended process are gone.
     expect(between.memory).toBeLessThan(before.memory);
-    await expect.poll(() => servingOf(server).length, patience).toBe(2);
+    await expect.poll(() => listServing(server).length, patience).toBe(2);
     await fetch(server.url, { headers: { connection: 'close' } });
     expect(await readings()).toMatchObject({ total: 41, count: 41 });
   } finally {
@@ -116,11 +89,11 @@ test('counters of a node do not fall when one of its processes is killed', async
 
 test('a process that ends by a fault of memory is logged with the metadata file and the recovery page, and the node ends after five of them', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
-  const faults = () => linesOf(server, 'a fault of memory ended a process');
+  const faults = () => logLines(server, 'a fault of memory ended a process');
   const hasEnded = (): boolean => server.process.exitCode !== null;
   try {
-    await expect.poll(() => servingOf(server).length, patience).toBe(2);
-    process.kill(servingOf(server)[0] as number, 'SIGBUS');
+    await expect.poll(() => listServing(server).length, patience).toBe(2);
+    process.kill(listServing(server)[0] as number, 'SIGBUS');
     await expect.poll(() => faults().length, patience).toBe(1);
     expect(faults()[0]).toMatchObject({
       level: 'ERROR',
@@ -129,13 +102,13 @@ test('a process that ends by a fault of memory is logged with the metadata file 
       message: expect.stringContaining('docs/recovery.md'),
     });
     const kill = (): boolean => {
-      for (const pid of servingOf(server)) process.kill(pid, 'SIGSEGV');
+      for (const pid of listServing(server)) process.kill(pid, 'SIGSEGV');
       return hasEnded();
     };
     await expect.poll(kill, patience).toBe(true);
     expect(server.process.exitCode).toBe(1);
     expect(faults().length).toBeGreaterThanOrEqual(5);
-    expect(linesOf(server, 'too many processes')).toHaveLength(1);
+    expect(logLines(server, 'too many processes')).toHaveLength(1);
   } finally {
     await server.stop();
   }

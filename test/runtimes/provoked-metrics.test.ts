@@ -1,4 +1,7 @@
-/** Metrics of what a healthy gateway does not show: a scrape of a real one whose counters drifted and whose queue has a task that panics. */
+/**
+ * Metrics of what a healthy gateway does not show: a scrape of a real one whose counters drifted and whose queue has a
+ * task that panics.
+ */
 import { rmSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';

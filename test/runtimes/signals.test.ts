@@ -20,11 +20,16 @@ beforeEach(() => {
   writeFileSync(join(directory, 'credentials.json'), JSON.stringify([testCredentials.root]));
 });
 afterEach(() => {
-  if (child?.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
+  if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null)
+    process.kill(-child.pid, 'SIGKILL');
   rmSync(directory, { recursive: true, force: true });
 });
 
-async function start(command: readonly string[], processes: string): Promise<string> {
+async function start(
+  command: readonly string[],
+  processes: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const [program = '', ...args] = command;
   const started = spawn(program, args, {
     cwd: root,
@@ -36,6 +41,7 @@ async function start(command: readonly string[], processes: string): Promise<str
       SVC_LISTEN: '127.0.0.1:0',
       SVC_DATA_DIR: join(directory, 'data'),
       SVC_CREDENTIALS_FILE: join(directory, 'credentials.json'),
+      ...env,
     },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
@@ -167,3 +173,25 @@ test('a second signal after a second ends the gateway without waiting for reques
   await expect.poll(() => isRunning(-pid), { timeout: 10_000 }).toBe(false);
   await expect(put.end()).rejects.toThrow();
 }, 60_000);
+
+test.each(['1', '2'])(
+  'a gateway of SVC_PROCESSES=%s that does not stop is killed 5 s after SVC_SHUTDOWN_TIMEOUT',
+  async (processes) => {
+    // A listener that never closes stands for whatever keeps a process from its end.
+    const preload = join(directory, 'never-closes.mjs');
+    writeFileSync(
+      preload,
+      `import net from 'node:net'; net.Server.prototype.close = function () { return this; };`,
+    );
+    const env = { SVC_SHUTDOWN_TIMEOUT: '1s', NODE_OPTIONS: `--import=${preload}` };
+    await start(direct, processes, env);
+    const pid = child?.pid ?? 0;
+    const stoppedAt = performance.now();
+    process.kill(pid, 'SIGTERM');
+    await sleep(3_000);
+    expect(isRunning(-pid)).toBe(true);
+    await expect.poll(() => isRunning(-pid), { timeout: 15_000 }).toBe(false);
+    expect(performance.now() - stoppedAt).toBeGreaterThan(5_500);
+  },
+  60_000,
+);

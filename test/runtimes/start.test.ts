@@ -1,4 +1,7 @@
-/** How the `sluice` command starts: from the joined modules of `npm ci` where they are of the same sources, and with what the settings need. */
+/**
+ * How the `sluice` command starts: from the joined modules of `npm ci` where they are of the same sources, and with
+ * what the settings need.
+ */
 import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
@@ -116,11 +119,11 @@ describe('a start', () => {
     );
   });
 
-  it('has a primary process without metadata, metrics and the gateway', async () => {
+  it('has a primary process without metadata, metrics, the exporter of traces and the gateway', async () => {
     const { first, forked } = await modulesOf('2');
     expect(forked).toContain('/lmdb/');
     expect(first).not.toMatch(
-      /\/node_modules\/lmdb\/|\/src\/(?:gateway|handlers|domain|metadata|workers|telemetry\/metric-registry)|\/server\/serving/,
+      /\/node_modules\/lmdb\/|\/src\/(?:gateway|handlers|domain|metadata|workers|telemetry\/(?:metric-registry|otlp))|\/server\/serving/,
     );
   });
 });

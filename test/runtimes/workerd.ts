@@ -27,6 +27,8 @@ export const workerdFlags = {
 
 /** The lines of its log. */
 export interface Workerd extends Started {
+  /** workerd closes connections that were idle. */
+  readonly connectsAnew: true;
   log(): string;
 }
 
@@ -68,5 +70,5 @@ export async function startWorkerd({
   });
   const url = await worker.ready;
   const log = (): string => lines.join('\n');
-  return { url: url.origin, ...testCredentials.root, log, stop: () => worker.dispose() };
+  return { url: url.origin, ...testCredentials.root, connectsAnew: true, log, stop: () => worker.dispose() };
 }

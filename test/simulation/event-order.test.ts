@@ -1,7 +1,7 @@
 /**
- * kill -9 of gateways that deliver events to a receiver which refuses at random: every acknowledged change of an object arrives, and those of
- * an object in their order. The client gives each change of an object a larger size, and the receiver records the sizes: nothing that the
- * gateway says about the order is used.
+ * kill -9 of gateways that deliver events to a receiver which refuses at random: every acknowledged change of an object
+ * arrives, and those of an object in their order. The client gives each change of an object a larger size, and the
+ * receiver records the sizes: nothing that the gateway says about the order is used.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

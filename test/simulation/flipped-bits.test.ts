@@ -1,6 +1,7 @@
 /**
- * Bits flip anywhere in the files of a data directory. No object, header or listing is ever answered wrongly with 200, and every object that
- * does not read exactly right is named by `fsck --deep`, or its row is among those that fsck names as damaged metadata.
+ * Bits flip anywhere in the files of a data directory. No object, header or listing is ever answered wrongly with 200,
+ * and every object that does not read exactly right is named by `fsck --deep`, or its row is among those that fsck
+ * names as damaged metadata.
  * `SEED=… ROUNDS=…` runs other and more rounds: 100 rounds from seed 71000000 found no wrong answer (2026-11-23).
  */
 import { spawnSync } from 'node:child_process';

@@ -2,9 +2,10 @@
  * A separate process over a damaged data directory: reads every object, lists the bucket, runs `fsck --deep`, and prints the
  * results. lmdb may end the process on a damaged page, which must not end the test.
  */
+
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { runFsck } from '../../src/domain/fsck/fsck.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { alice } from '../support/gateway.ts';

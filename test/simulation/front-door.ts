@@ -3,14 +3,15 @@
  * of a port, down to single chunks and single reads of a scan. An oracle reads every row without the domain's code.
  */
 import { setImmediate as turn } from 'node:timers/promises';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
-import { bodyBudget } from '../../src/backends/data/write-budget.ts';
 import { masterSealer } from '../../src/backends/keys/sealing.ts';
 import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
 import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
+import { SharedMemory } from '../../src/base/body-budget.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
@@ -18,7 +19,6 @@ import type { Context } from '../../src/context.ts';
 import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
 import { manifests, objects, uploads } from '../../src/metadata/tables.ts';
 import type { ChunkStore } from '../../src/ports/chunk-store.ts';
@@ -98,7 +98,7 @@ export function frontDoor(
     hasher,
     cipher,
     sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random }),
-    bodyMemory: bodyBudget(Number.POSITIVE_INFINITY),
+    bodyMemory: new SharedMemory(Number.POSITIVE_INFINITY),
     telemetry: silentTelemetry,
     credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
   };

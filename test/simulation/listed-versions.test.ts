@@ -1,6 +1,6 @@
 /** ListObjectVersions while versions move between head and history: each version is listed exactly once. */
 import { describe, expect, test } from 'vitest';
-import { everyVersion, readPage, type VersionStart } from '../../src/domain/common/listed-versions.ts';
+import { everyVersion, readPage, type VersionStart } from '../../src/domain/common/listed-rows.ts';
 import type { ListedVersionRow } from '../../src/metadata/objects/objects.ts';
 import { headSlot } from '../../src/metadata/tables.ts';
 import { type DomainWorld, domainWorld } from '../support/domain-world.ts';

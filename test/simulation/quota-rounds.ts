@@ -1,11 +1,13 @@
 /**
- * Rounds of three gateways that write under quotas over one store, with commits that are delayed, fail or have an unknown outcome, clocks of
- * different speeds, quotas that change, and gateways that die. After every commit the counters are compared with the quota.
+ * Rounds of three gateways that write under quotas over one store, with commits that are delayed, fail or have an
+ * unknown outcome, clocks of different speeds, quotas that change, and gateways that die. After every commit the
+ * counters are compared with the quota.
  */
+
+import { createGateway } from '../../src/admin-gateway.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { readUsage } from '../../src/metadata/buckets/usage.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/credentials.ts';

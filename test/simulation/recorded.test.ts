@@ -1,6 +1,7 @@
 /** The audit row and the events of a change exist if and only if the change applied, whenever its process dies. */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
+import { putPeer } from '../../src/domain/replication/peers.ts';
 import type { ReplicationTask } from '../../src/metadata/records/queues.ts';
 import { objects } from '../../src/metadata/tables.ts';
 import { completeSpec, elements, pathOf } from '../support/load-client.ts';
@@ -118,6 +119,9 @@ async function worldOf({ versioned, before }: Scenario) {
     ok(client, { method: 'PUT', path: pathOf('bucket'), query: { [name]: '' }, body });
   await ok(client, { method: 'PUT', path: pathOf('bucket') });
   if (versioned) {
+    const access = { accessKey: 'key', secretKey: 'secret', endpoint: 'http://127.0.0.1:9', region: 'r' };
+    const peer = { access, bandwidth: undefined, accounts: undefined, record: undefined, check: () => {} };
+    await putPeer(world, 'default', peer);
     await configure(
       'versioning',
       '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',

@@ -1,8 +1,8 @@
 /** Two gateways whose clocks are minutes apart, over one engine: the store's clock orders, expires and sweeps. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';

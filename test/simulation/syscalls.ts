@@ -58,8 +58,8 @@ const fdOf = (text: string): string => /^(\d+)</.exec(text)?.[1] ?? '';
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'));
 
 /**
- * Files that may be lost: marks and summaries are made again, temporary files have no owner, and locks, openings and notes of where a process
- * reads concern living processes.
+ * Files that may be lost: marks and summaries are made again, temporary files have no owner, and locks, openings and
+ * notes of where a process reads concern living processes.
  */
 const isExpendable = (path: string): boolean =>
   /\.(open|sum)$/.test(path) ||

@@ -1,5 +1,6 @@
 /**
- * A real ring of three Cassandra nodes: the laws of the metadata port that depend on several replicas, faults under load, and health reports.
+ * A real ring of three Cassandra nodes: the laws of the metadata port that depend on several replicas, faults under
+ * load, and health reports.
  * `contract/wide-column.test.ts` runs all laws on one node.
  */
 import { randomBytes } from 'node:crypto';

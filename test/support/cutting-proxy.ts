@@ -1,4 +1,7 @@
-/** A TCP proxy in front of a server that breaks connections: those that carry a text, as of a receiver that dies of one message, and by chance. */
+/**
+ * A TCP proxy in front of a server that breaks connections: those that carry a text, as of a receiver that dies of one
+ * message, and by chance.
+ */
 
 import type { AddressInfo } from 'node:net';
 import { createConnection, createServer, type Socket } from 'node:net';

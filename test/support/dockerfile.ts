@@ -1,4 +1,7 @@
-/** Runs the steps of a Dockerfile on overlay machines: this machine's Debian and Node stand for the base image, which is Debian and Node too. */
+/**
+ * Runs the steps of a Dockerfile on overlay machines: this machine's Debian and Node stand for the base image, which is
+ * Debian and Node too.
+ */
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, posix } from 'node:path';
 import { OverlayMachine } from './overlay-machine.ts';

@@ -23,6 +23,8 @@ export interface ClientOptions {
 /** `path` may carry a query, as in `/b/k?uploads`; both are sent unchanged, so encode them where needed. */
 export interface Ask extends Omit<RequestSpec, 'method' | 'path'> {
   readonly signal?: AbortSignal;
+  /** The client's address. */
+  readonly remote?: string;
   /** The bytes that arrive instead of the signed body. */
   readonly arriving?: (body: Uint8Array) => AsyncIterable<Uint8Array>;
 }
@@ -109,14 +111,14 @@ export function openClient(gateway: Gateway, clock: Clock, options: ClientOption
   };
 }
 
-function incoming(request: SignedRequest, { signal, arriving }: Ask) {
+function incoming(request: SignedRequest, { signal, arriving, remote = '127.0.0.1' }: Ask) {
   const { body } = request;
   const headers = new WireHeaders(request.headers.flat());
   const whole = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array> {
     for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
   };
   return {
-    wire: { method: request.method, target: request.target, headers, remote: '127.0.0.1', secure: false },
+    wire: { method: request.method, target: request.target, headers, remote, secure: false },
     body: body === undefined ? undefined : (arriving ?? whole)(body),
     signal: signal ?? new AbortController().signal,
   };

@@ -12,6 +12,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
 import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import { configWith } from '../../src/config/read-config.ts';
@@ -19,7 +20,7 @@ import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
-import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway.ts';
+import type { Gateway, GatewayOptions } from '../../src/gateway.ts';
 import { dueRows, queueSlots } from '../../src/metadata/background/queues.ts';
 import { readUsage } from '../../src/metadata/buckets/usage.ts';
 import { uploadIndex } from '../../src/metadata/tables.ts';
@@ -226,7 +227,7 @@ async function openOnWorkers(options: GatewayWorldOptions): Promise<GatewayWorld
   const credentials = [alice, bob, operator, ...(options.people ?? [])];
   const { gateway, context } = await openWorkersWorld(options, credentials);
   const as = (given: ClientOptions = {}): Client =>
-    openClient(gateway, systemClock, { credential: alice, ...given });
+    openClient(gateway, context.clock, { credential: alice, ...given });
   const close = async (): Promise<void> => {};
   return {
     gateway,

@@ -4,14 +4,21 @@ import type { Context } from '../../src/context.ts';
 
 const turnsMax = 6;
 
-export function jittering(seed: number): (context: Context) => Context {
+interface Delaying {
+  (context: Context): Context;
+  /** The ports answer as before, so a gateway in another process, whose calls interleave anyway, needs none of it. */
+  readonly onlyDelays: true;
+}
+
+export function jittering(seed: number): Delaying {
   let state = seed >>> 0;
   const wait = async (): Promise<void> => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     for (let turns = (state >>> 16) % turnsMax; turns > 0; turns -= 1)
       await new Promise<void>((resolve) => setImmediate(resolve));
   };
-  return (context) => ({ ...context, metadata: slowed(context.metadata, wait) });
+  const slow = (context: Context): Context => ({ ...context, metadata: slowed(context.metadata, wait) });
+  return Object.assign(slow, { onlyDelays: true as const });
 }
 
 /** Waits before and after every call that returns a promise; cursors wait before each read. */

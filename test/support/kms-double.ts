@@ -13,7 +13,8 @@ import {
 import type { IncomingHttpHeaders } from 'node:http';
 import { type KeyProxy, openKeyProxy } from './key-proxy.ts';
 
-type State = 'Enabled' | 'Disabled' | 'PendingDeletion';
+/** `StoreAway`: the external store of this one key does not answer. `Failing`: each use of this one key is an internal error. */
+type State = 'Enabled' | 'Disabled' | 'PendingDeletion' | 'StoreAway' | 'Failing';
 interface Key {
   readonly arn: string;
   readonly versions: Buffer[];
@@ -111,6 +112,8 @@ export async function openKmsDouble(port = 0): Promise<KmsDouble> {
     const key = find(name);
     if (key.state === 'Disabled') throw new Refused('DisabledException');
     if (key.state === 'PendingDeletion') throw new Refused('KMSInvalidStateException');
+    if (key.state === 'StoreAway') throw new Refused('XksProxyUnreachableException');
+    if (key.state === 'Failing') throw new Refused('KMSInternalException', 'internal error', 500);
     return key;
   }
   const contextOf = (given: unknown): Buffer =>

@@ -1,4 +1,7 @@
-/** A small S3 client over node:http and node:https for load tests: it signs with `sign.ts`, keeps connections, and reports unknown outcomes. */
+/**
+ * A small S3 client over node:http and node:https for load tests: it signs with `sign.ts`, keeps connections, and
+ * reports unknown outcomes.
+ */
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { encodePath, type RequestSpec, signer } from './sign.ts';

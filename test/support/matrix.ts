@@ -1,6 +1,6 @@
 /**
- * Samples of an attack matrix: random cells of principal × credential × place of a name × operation, each compared with a slow model that knows
- * the public rules only. A failure prints the seed, which `MATRIX_SEED` repeats.
+ * Samples of an attack matrix: random cells of principal × credential × place of a name × operation, each compared with
+ * a slow model that knows the public rules only. A failure prints the seed, which `MATRIX_SEED` repeats.
  */
 import { randomInt } from 'node:crypto';
 import { type Dice, openDice } from './dice.ts';

@@ -107,11 +107,11 @@ type EventRecord = {
   readonly eventName: string;
   readonly s3: { readonly object: { readonly key: string; readonly eTag?: string } };
 };
-export const recordsIn = (received: readonly Received[]): readonly EventRecord[] =>
+export const recordsIn = (received: readonly Pick<Received, 'body'>[]): readonly EventRecord[] =>
   received.flatMap(
     ({ body }) => (JSON.parse(body) as { readonly Records?: readonly EventRecord[] }).Records ?? [],
   );
-export const keysIn = (received: readonly Received[]): readonly string[] =>
+export const keysIn = (received: readonly Pick<Received, 'body'>[]): readonly string[] =>
   recordsIn(received).map(({ s3 }) => s3.object.key);
 /** For `vi.waitFor`. */
 export const until = { timeout: 60_000, interval: 10 };

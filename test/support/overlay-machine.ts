@@ -1,6 +1,7 @@
 /**
- * A root file system of its own for the tests of packages, without a container engine: this machine's, read-only, below a directory that takes
- * every change. Commands run in a mount namespace, changed to that root; network and processes are those of this machine.
+ * A root file system of its own for the tests of packages, without a container engine: this machine's, read-only, below
+ * a directory that takes every change. Commands run in a mount namespace, changed to that root; network and processes
+ * are those of this machine.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

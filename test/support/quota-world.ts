@@ -1,7 +1,7 @@
 /** A gateway whose buckets and accounts have quotas, and further gateways over its store. */
 import { expect } from 'vitest';
+import { createGateway } from '../../src/admin-gateway.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
-import { createGateway } from '../../src/gateway.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway, operator } from './gateway.ts';
 import { type Client, openClient } from './gateway-client.ts';
 

@@ -1,7 +1,7 @@
 /** Two sites in a test: reads a version at one, and brings it to another by the requests between sites. */
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { orderStamp } from '../../src/domain/objects/stamp.ts';
+import { effectiveStamp } from '../../src/domain/objects/stamp.ts';
 import { scanVersions } from '../../src/metadata/objects/objects.ts';
 import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { findSite } from '../../src/metadata/site.ts';
@@ -36,7 +36,7 @@ export async function documentOf(context: Context, row: ObjectRow): Promise<Repl
           encryption:
             encryption.by === 'provider' ? { by: 'provider', keyId: encryption.keyId } : { by: 'gateway' },
         }),
-    stamp: orderStamp(row),
+    stamp: effectiveStamp(row),
     trace: row.trace ?? [await findSite(context)],
   };
 }

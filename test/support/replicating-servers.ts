@@ -27,9 +27,12 @@ export async function startSite(
   return { server, client };
 }
 
-/** Makes the role that the rules of a server's root name. */
-export async function makeRootRole(client: LoadClient): Promise<void> {
-  const path = `/admin/v1/accounts/${testCredentials.root.owner}`;
+/** Makes the role that the rules of an account name, by default the root's. @param client of an operator */
+export async function makeRootRole(
+  client: LoadClient,
+  { owner }: { readonly owner: string } = testCredentials.root,
+): Promise<void> {
+  const path = `/admin/v1/accounts/${owner}`;
   const post = (noun: string, body: object) =>
     client.expect({ method: 'POST', path: `${path}/${noun}`, body: JSON.stringify(body) }, [200, 201, 204]);
   const name = 'replication';
@@ -39,7 +42,7 @@ export async function makeRootRole(client: LoadClient): Promise<void> {
     Statement: [{ Effect: 'Allow', Action: replicating, Resource: '*' }],
   });
   await post('policies', { name, document });
-  const policy = `arn:aws:iam::${testCredentials.root.owner}:policy/${name}`;
+  const policy = `arn:aws:iam::${owner}:policy/${name}`;
   await post('attachments', { kind: 'role', name, policy });
 }
 
@@ -53,4 +56,13 @@ export async function replicateTo(client: LoadClient, { url }: TestServer): Prom
   await makeRootRole(client);
   await client.expect({ method: 'PUT', path: '/admin/v1/replication/peers/far', body });
   await client.expect({ method: 'PUT', path: pathOf('bucket'), query: { replication: '' }, body: rule });
+}
+
+/** Adds the peer `default`, which is not reached, and makes alice's role, so that alice's rules may name a bucket only. */
+export async function awaitDefaultPeer(url: string): Promise<void> {
+  const client = loadClient(url, testCredentials.root);
+  await makeRootRole(client, testCredentials.alice);
+  const peer = { accessKey: 'peerkey', secretKey: 'secret-secret', endpoint: 'http://127.0.0.1:9' };
+  const body = JSON.stringify({ ...peer, accounts: [{ account: '*', buckets: ['*'] }] });
+  await client.expect({ method: 'PUT', path: '/admin/v1/replication/peers/default', body });
 }

@@ -2,6 +2,7 @@
 
 import type { Credential } from '../../src/ports/credentials.ts';
 import { openActions } from './actions.ts';
+import { operatorOf } from './clusters.ts';
 import { alice, type GatewayWorld } from './gateway.ts';
 import { must, trusting } from './iam-users.ts';
 
@@ -49,4 +50,22 @@ export async function makeRole(
   });
   await must(iam('PutRolePolicy', { RoleName: name, PolicyName: 'replicate', PolicyDocument }));
   return roleArnOf(root.owner, name);
+}
+
+/** Of `awaitDefaultPeer`. */
+export const defaultRole = roleArnOf(alice.owner, 'r');
+
+/**
+ * Adds the peer `default`, which is not reached, so that rules which name a bucket only are stored and their versions wait. It serves every
+ * account. Makes the role that such rules name.
+ */
+export async function awaitDefaultPeer(
+  world: Pick<GatewayWorld, 'as'>,
+  bucketOwner = '123456789012',
+): Promise<void> {
+  await operatorOf(world).must('PUT', '/replication/peers/default', {
+    ...{ accessKey: 'peerkey', secretKey: 'secret-secret', endpoint: 'http://127.0.0.1:9' },
+    accounts: [{ account: '*', bucketOwner, buckets: ['*'] }],
+  });
+  await makeRole(world, { name: 'r' });
 }

@@ -3,6 +3,7 @@ import { expect, onTestFinished, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { countWaiting } from '../../src/domain/replication/peers.ts';
+import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
@@ -100,6 +101,18 @@ export function run(...sites: readonly Site[]): void {
     const running = startWorkers(world.context, ['replicator'], never);
     onTestFinished(() => running.stop());
   }
+}
+
+/** A process that changes the bucket ends between the row and the fence, so commits under either generation are refused until it is raised. */
+export async function leaveFenceBehind(
+  { world: { context } }: Site,
+  change: { readonly closedAt?: number } = {},
+): Promise<void> {
+  const { metadata } = context;
+  const found = await findBucket(metadata, 'bucket');
+  if (found === undefined) throw new Error('the bucket is missing');
+  const row = { ...found.row, ...change, generation: found.row.generation + 1 };
+  expect(await replaceBucket(metadata, found, row)).toMatchObject({ applied: true });
 }
 
 interface Listed {

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
 import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
-import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { type ServeOptions, type Serving, serve } from '../../src/runtime/node.ts';
 
@@ -12,6 +12,8 @@ export interface StubServer extends Serving {
   readonly port: number;
   /** Messages that the listener logged, oldest first. */
   readonly logged: readonly string[];
+  /** The fields of these messages. */
+  readonly fields: readonly (Fields | undefined)[];
 }
 
 export async function serveStub(
@@ -20,17 +22,24 @@ export async function serveStub(
 ): Promise<StubServer> {
   const { tlsIntervalMs, ...config } = settings;
   const logged: string[] = [];
+  const fields: (Fields | undefined)[] = [];
   const serving = await serve({
     gateway: { handle },
     config: {
       ...configWith({ SVC_LISTEN: '127.0.0.1:0', SVC_IDLE_TIMEOUT: '10s', SVC_SHUTDOWN_TIMEOUT: '200ms' }),
       ...config,
     },
-    telemetry: { ...silentTelemetry, log: (_level, message) => logged.push(message) },
+    telemetry: {
+      ...silentTelemetry,
+      log(_level, message, said) {
+        logged.push(message);
+        fields.push(said);
+      },
+    },
     ...(tlsIntervalMs === undefined ? {} : { tlsIntervalMs }),
   });
   onTestFinished(() => serving.close());
-  return { ...serving, port: Number(new URL(serving.url).port), logged };
+  return { ...serving, port: Number(new URL(serving.url).port), logged, fields };
 }
 
 export const text = (body: string, status = 200): Reply => ({ status, headers: [], body });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
 import { answerCalls, type RecordCalls, remoteRecords } from '../../src/backends/metadata/records/remote.ts';
 import { type SendToShard, shardCalls } from '../../src/backends/metadata/records/shard-calls.ts';
-import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
+import { type Sql, sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import type { RecordStore } from '../../src/backends/metadata/records/store.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
@@ -27,16 +27,28 @@ interface Faults {
   delay?: ((name: keyof RecordCalls, again: () => Promise<unknown>) => void) | undefined;
 }
 
+export interface ShardsOptions {
+  readonly clock: Clock;
+  readonly intentTtlMs: number;
+  /** The size from which a store refuses commits. */
+  readonly bytesMax?: number;
+  /** What a store uses in place of its connection. */
+  wrap?(sql: Sql, number: number): Sql;
+}
+
 export async function openShards(
   count: number,
-  { clock, intentTtlMs }: { readonly clock: Clock; readonly intentTtlMs: number },
+  { clock, intentTtlMs, bytesMax, wrap = (sql) => sql }: ShardsOptions,
 ) {
   const directory = await mkdtemp(join(tmpdir(), 'shards-'));
   const stores: RecordStore[] = [];
+  const connections: Sql[] = [];
   const faults: Faults = { between: () => undefined };
   const start = (number: number): void => {
-    const sql = openNodeSqlite({ path: join(directory, `${number}.sqlite`), durable: false });
-    const store = sqliteStore(sql, { clock, random, intentTtlMs });
+    const sql = wrap(openNodeSqlite({ path: join(directory, `${number}.sqlite`), durable: false }), number);
+    connections[number] = sql;
+    const limit = bytesMax === undefined ? {} : { bytesMax };
+    const store = sqliteStore(sql, { clock, random, intentTtlMs, ...limit });
     const send = (target: number, name: string, args: readonly unknown[]) =>
       call(target, name as keyof RecordCalls, args, 0);
     store.connect({
@@ -79,13 +91,12 @@ export async function openShards(
     });
   return {
     stores,
+    connections,
     faults,
     client,
     /** Does a step of the split of each store; one splits while there are fewer than `storesMax`. @returns whether more is to do */
     async split(storesMax: number): Promise<boolean> {
-      const steps = stores.map((store) =>
-        store.shard?.run({ bytesMax: stores.length < storesMax ? 0 : Number.POSITIVE_INFINITY, steps: 1 }),
-      );
+      const steps = stores.map((store) => store.shard?.step(stores.length < storesMax ? 0 : undefined));
       return (await Promise.all(steps)).includes(true);
     },
     /** Each store reads the placement and sends side changes by it. */

@@ -84,7 +84,6 @@ export async function authenticateOnly(
     caches: new Caches(),
     credentials,
     hasher,
-    bodyMemory: { take: () => true, give: () => {} },
     clock: { now: () => options.at ?? now },
     settings: {
       region: options.region ?? 'us-east-1',

@@ -1,4 +1,7 @@
-/** Files of key pairs for sinks with TLS that ask their clients for a certificate. One authority, which only the tests trust, signed both. */
+/**
+ * Files of key pairs for sinks with TLS that ask their clients for a certificate. One authority, which only the tests
+ * trust, signed both.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -19,6 +19,7 @@ import {
 export const kept = table({
   name: 'kept',
   kind: 'conditional',
+  isExported: true,
   partition: ['bucket'],
   sort: ['space', 'key', '-slot'],
   spreadBy: 'key',

@@ -3,7 +3,8 @@
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import type { Upstream } from '../../src/backends/data/upstream-store/client.ts';
 import { upstreamStore } from '../../src/backends/data/upstream-store/store.ts';
-import { bodyBudget, WriteBudget } from '../../src/backends/data/write-budget.ts';
+import { WriteBudget } from '../../src/backends/data/write-budget.ts';
+import { bodyBudget } from '../../src/base/body-budget.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';

@@ -74,3 +74,10 @@ export function virtualClock(startMs = Date.UTC(2026, 0, 1)): VirtualClock {
     },
   };
 }
+
+/** A virtual clock on which each look at the elapsed time takes 10 ms: all work is long. */
+export function slowClock(startMs?: number): VirtualClock {
+  const clock = virtualClock(startMs);
+  let looks = 0;
+  return Object.assign(clock, { elapsed: () => (looks += 10) });
+}

@@ -1,4 +1,5 @@
 /** Every XML body that clients send, with all its optional elements. */
+
 import type { Xml } from '../../src/protocol/formats/codec.ts';
 import {
   accessControlPolicy,
@@ -25,6 +26,7 @@ import { completeMultipartUpload } from '../../src/protocol/schemas/multipart.ts
 import { notificationConfiguration } from '../../src/protocol/schemas/notification.ts';
 import { deleteRequest, restoreRequest, tagging } from '../../src/protocol/schemas/object.ts';
 import { replicationConfiguration } from '../../src/protocol/schemas/replication.ts';
+import { defaultRole } from './replication-role.ts';
 
 export interface XmlBody {
   readonly root: string;
@@ -215,7 +217,7 @@ export const xmlBodies: readonly XmlBody[] = [
     root: 'ReplicationConfiguration',
     on: 'PUT /bucket?replication',
     schema: replicationConfiguration,
-    document: `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/replicate</Role>
+    document: `<ReplicationConfiguration><Role>${defaultRole}</Role>
       <Rule><ID>two</ID><Priority>1</Priority><Filter><And><Prefix>p</Prefix>${tags(2)}</And></Filter>
         <Status>Enabled</Status>
         <SourceSelectionCriteria><SseKmsEncryptedObjects><Status>Enabled</Status></SseKmsEncryptedObjects>
@@ -234,7 +236,7 @@ export const xmlBodies: readonly XmlBody[] = [
     root: 'ReplicationConfiguration',
     on: 'PUT /bucket?replication',
     schema: replicationConfiguration,
-    document: `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/replicate</Role>
+    document: `<ReplicationConfiguration><Role>${defaultRole}</Role>
       <Rule><ID>one</ID><Prefix>p</Prefix><Status>Enabled</Status>
         <Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination></Rule></ReplicationConfiguration>`,
   },

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
-/** Bytes of JavaScript heap: what is allocated today, and 6 % more. Lower them when a change makes requests smaller. */
+/** Bytes of JavaScript heap: what is allocated today, and 3 to 6 % more. Lower them when a change makes requests smaller. */
 const limits = { PUT: 100_500, GET: 32_500, HEAD: 31_000, LIST: 162_500, CHUNKED: 116_000 };
 
 const timeoutMs = 300_000;

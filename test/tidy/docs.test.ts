@@ -1,6 +1,7 @@
 /** Everything that the docs refer to exists: files, folders, links, and the tests of the decisions. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { parseAst } from 'rolldown/parseAst';
 import { expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
@@ -70,6 +71,53 @@ test('every decision has a unique number and an existing test', () => {
   // Those of the design's list keep its numbers: one of them may have several rows.
   const numbers = rows.map(([, number = '']) => number).filter((number) => /^[A-Z]/.test(number));
   expect(numbers.filter((number, index) => numbers.indexOf(number) !== index)).toEqual([]);
+});
+
+interface Node {
+  readonly type?: string;
+  readonly id?: Node;
+  readonly key?: Node;
+  readonly name?: string;
+  readonly shorthand?: boolean;
+}
+
+/** The names that a file declares: functions, values, types, methods, and the fields of classes, types and tables. */
+function declaredIn(path: string): ReadonlySet<string> {
+  const names = new Set<string>();
+  const visit = (node: unknown): void => {
+    if (typeof node !== 'object' || node === null) return;
+    // The cast: the nodes of a syntax tree have these fields, and arrays of them have none.
+    const { type = '', id, key, shorthand } = node as Node;
+    if (/Declar|Method|Property/.test(type) && shorthand !== true) names.add((id ?? key)?.name ?? '');
+    for (const child of Object.values(node)) visit(child);
+  };
+  visit(parseAst(textOf(path), { lang: 'ts' }));
+  return names;
+}
+
+test('docs/where.md names files and functions that are there', () => {
+  const page = textOf('docs/where.md');
+  const inSource = (path: string): string => (path.startsWith('test/') ? path : `src/${path}`);
+  const file = /`([\w./-]+\.ts)`/g;
+  const paths = [...page.matchAll(file)].map(([, path = '']) => path);
+  expect(paths.filter((path) => !existsSync(join(root, inSource(path))))).toEqual([]);
+  // `a`, `b` and `c` of `file.ts`
+  const phrases = page.matchAll(/((?:`#?\w+`(?:, then |, | and | or ))*`#?\w+`) of `([\w./-]+\.ts)`/g);
+  const named = [...phrases].flatMap(([, names = '', path = '']) =>
+    [...names.matchAll(/`#?(\w+)/g)].map(([, name = '']) => ({ path: inSource(path), name })),
+  );
+  expect(named.length).toBeGreaterThan(300);
+  const files = new Map(paths.map((path) => [inSource(path), declaredIn(inSource(path))]));
+  expect(named.filter(({ path, name }) => files.get(path)?.has(name) !== true)).toEqual([]);
+  // Names without a file stand beside one that declares them: in the same row, or in the same list.
+  const places = page.split(/^(?=\| |###? )/m);
+  const unplaced = places.flatMap((place) => {
+    const beside = [...place.matchAll(file)].map(([, path = '']) => files.get(inSource(path)));
+    return [...place.matchAll(/`#?(\w*[a-z][A-Z]\w*)`/g)]
+      .map(([, name = '']) => name)
+      .filter((name) => !beside.some((declared) => declared?.has(name)));
+  });
+  expect(unplaced).toEqual([]);
 });
 
 test('docs/security.md names tests by titles that they have', () => {

@@ -2,16 +2,9 @@
  * `node test/tidy/entered-files.ts` prints how many files of `src` one request enters: V8's precise coverage of a warm gateway in this
  * process, `embedded` and `file`, signed, on node:http. `--list` names the files too. It fails where a request enters more than its bound.
  */
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
 import { Session } from 'node:inspector/promises';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { directory, openGateway } from '../../src/mod.ts';
-import { toNodeHandler } from '../../src/runtime/node.ts';
-import { type RequestSpec, signer } from '../support/sign.ts';
+import type { RequestSpec } from '../support/sign.ts';
+import { openSignedGateway } from './signed-gateway.ts';
 
 /** Reached, so they hold: a change that adds a file to one of these requests folds another one into the noun that it serves. */
 const bounds = { PUT: 90, GET: 60, LIST: 60 } as const;
@@ -19,33 +12,7 @@ const warmUps = 30;
 /** A background round that runs beside one request enters files too, so the least of a few counts. */
 const samples = 5;
 
-const key = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-a-reader' };
-const folder = await mkdtemp(join(tmpdir(), 'sluice-entered-'));
-const gateway = await openGateway({
-  storage: directory(join(folder, 'data')),
-  credentials: [{ ...key, owner: 'reader', root: true }],
-  workers: false,
-});
-const server = createServer(toNodeHandler(gateway)).listen(0, '127.0.0.1');
-await once(server, 'listening');
-const { port } = server.address() as AddressInfo;
-const sign = signer({ ...key, host: `127.0.0.1:${port}` });
-
-async function send(spec: RequestSpec): Promise<void> {
-  const { method, target, headers, body } = sign.request(spec);
-  const sent = request({
-    port,
-    host: '127.0.0.1',
-    method,
-    path: target,
-    headers: Object.fromEntries(headers),
-  });
-  sent.end(body);
-  const [response] = await once(sent, 'response');
-  for await (const _ of response);
-  if (response.statusCode !== 200)
-    throw new Error(`${method} ${target} is answered with ${response.statusCode}`);
-}
+const { send, close } = await openSignedGateway({ workers: false });
 
 const session = new Session();
 session.connect();
@@ -86,7 +53,4 @@ for (const [name, spec] of Object.entries(requests)) {
   if (process.argv.includes('--list')) process.stdout.write(files.map((file) => `  ${file}\n`).join(''));
 }
 session.disconnect();
-server.close();
-server.closeAllConnections();
-await gateway.close();
-await rm(folder, { recursive: true });
+await close();

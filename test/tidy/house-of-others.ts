@@ -1,7 +1,8 @@
 /**
- * `node test/tidy/house-of-others.ts SOURCES [DECLARATIONS]` counts what other files use of a file's exports, for a package that has a file for
- * each module: TypeScript, or JavaScript with its declarations. `npm pack NAME` fetches one. A re-export is no use: it leads to the file
- * that declares the name. Types that JavaScript no longer names count where declarations name them.
+ * `node test/tidy/house-of-others.ts SOURCES [DECLARATIONS]` counts what other files use of a file's exports, for a
+ * package that has a file for each module: TypeScript, or JavaScript with its declarations. `npm pack NAME` fetches
+ * one. A re-export is no use: it leads to the file that declares the name. Types that JavaScript no longer names count
+ * where declarations name them.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';

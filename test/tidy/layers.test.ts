@@ -30,8 +30,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Policies of buckets apply to services that write into buckets.
   workers: ['auth', 'domain', 'metadata', 'ports', 'context', 'config'],
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
+  'admin-gateway': ['gateway', 'handlers', 'context'],
   runtime: [
     'adapters',
+    'admin-gateway',
     'gateway-opener',
     'handlers',
     'admin-client',
@@ -67,10 +69,11 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'ports',
   ],
   // `directory()` and `s3()` load the runtime's backends when they are used.
-  'open-gateway': ['gateway-opener', 'gateway', 'workers', 'runtime', 'portable-context', 'config'],
+  'open-gateway': ['admin-gateway', 'gateway-opener', 'workers', 'runtime', 'portable-context', 'config'],
   adapters: ['gateway-opener'],
   mod: [
     'adapters',
+    'admin-gateway',
     'gateway-opener',
     'open-gateway',
     'setting-options',

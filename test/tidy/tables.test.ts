@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { errorCodes } from '../../src/base/errors.ts';
 import { optionalPackages } from '../../src/base/optional-packages.ts';
 import { eventPatterns } from '../../src/domain/configurations/notification.ts';
-import { tables } from '../../src/metadata/tables.ts';
+import { tables, versionColumns } from '../../src/metadata/tables.ts';
 import {
   type AnyTable,
   type At,
@@ -16,9 +16,11 @@ import {
   table,
   text,
 } from '../../src/ports/metadata-store.ts';
+import { adminOperations } from '../../src/protocol/admin/operations.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
 import {
   describeOperation,
+  type Operation,
   operationNames,
   operations,
   ties,
@@ -69,6 +71,7 @@ test('the type of a row follows from the columns of its table', () => {
   const made = table({
     name: 'made',
     kind: 'plain',
+    isExported: true,
     partition: ['shelf'],
     sort: ['-place'],
     columns: { shelf: text<'a' | 'b'>(), place: int(), note: optional(json<{ readonly by: string }>()) },
@@ -89,8 +92,15 @@ test('the type of a row follows from the columns of its table', () => {
   const at: At<typeof made> = { table: made, in: { shelf: 'a' } };
   // @ts-expect-error the partition has another column
   const elsewhere: At<typeof made> = { table: made, in: { place: 1 } };
-  // @ts-expect-error a table sorts by its columns
-  table({ name: 'made', kind: 'plain', partition: [], sort: ['color'], columns: { shelf: text() } });
+  table({
+    name: 'made',
+    kind: 'plain',
+    isExported: true,
+    partition: [],
+    // @ts-expect-error a table sorts by its columns
+    sort: ['color'],
+    columns: { shelf: text() },
+  });
   expect([rows.length, at.table, elsewhere.table]).toEqual([6, made, made]);
 });
 
@@ -116,4 +126,32 @@ test('the optional packages are those of package.json, at the versions that the 
     expect(`^${devDependencies[name]}`).toBe(version);
     expect(dependencies).not.toHaveProperty(name);
   }
+});
+
+/** Operations that change something and are served below the reserve of a disk, by the reason for it. */
+const servedOnFullDisks: Readonly<Record<string, (name: string, on: string) => boolean>> = {
+  'it reads, or removes': (name, on) => /^(GET|HEAD|OPTIONS|DELETE) /.test(on) || name === 'DeleteObjects',
+  'a configuration may be what empties the bucket, or closes it': (_, on) => on.startsWith('PUT bucket ?'),
+  'an action of IAM, STS or access points may revoke': (_, on) => on.startsWith('ANY service '),
+  'it protects what is stored': (name) => ['PutObjectRetention', 'PutObjectLegalHold'].includes(name),
+  'its bytes are stored already': (name) => name === 'CompleteMultipartUpload',
+};
+
+test('an operation that stores data is refused early on a full disk: it has `adds`, or a reason', () => {
+  const isServed = (name: string, on: string) =>
+    Object.values(servedOnFullDisks).some((applies) => applies(name, on));
+  const undecided = operationNames.filter((name) => {
+    const { on, adds, leftOut }: Operation = operations[name];
+    return leftOut === undefined && (adds === true) === isServed(name, on);
+  });
+  expect(undecided).toEqual([]);
+  expect(isServed('RenameObject', 'PUT object ?rename')).toBe(false);
+});
+
+test('what StatObject shows of a column of versions is in its published reply', () => {
+  const { properties = {} } = adminOperations.StatObject.reply.schema;
+  const published = properties['versions']?.items?.properties ?? {};
+  const fields = Object.values(versionColumns).flatMap(({ displayedAs }) => displayedAs || []);
+  expect(fields).toContain('storageClass');
+  expect(fields.filter((field) => !(field in published))).toEqual([]);
 });

@@ -2,17 +2,10 @@
  * `node test/tidy/walk.ts` prints the walk of an operator request and of a lifecycle pass through the files of the layers that decide. A
  * climb is a step into a higher layer, a return a step into a file that the walk has left before. `--list` names the files in order.
  */
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
 import { registerHooks, stripTypeScriptTypes } from 'node:module';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseAst } from 'rolldown/parseAst';
-import type { RequestSpec } from '../support/sign.ts';
 
 const walk: string[] = [];
 let isWalking = false;
@@ -63,38 +56,14 @@ registerHooks({
   },
 });
 
-const { directory, openGateway } = await import('../../src/mod.ts');
-const { toNodeHandler } = await import('../../src/runtime/node.ts');
-const { signer } = await import('../support/sign.ts');
-
-const key = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-a-reader' };
-const folder = await mkdtemp(join(tmpdir(), 'sluice-walk-'));
-const gateway = await openGateway({
-  storage: directory(join(folder, 'data')),
-  credentials: [{ ...key, owner: 'reader', root: true }],
+// After the hooks, which see what is imported from here on.
+const { openSignedGateway } = await import('./signed-gateway.ts');
+const { send, close } = await openSignedGateway({
   workers: ['lifecycle'],
   lifecycleInterval: '1s',
   lifecycleDay: '1s',
 });
-const server = createServer(toNodeHandler(gateway)).listen(0, '127.0.0.1');
-await once(server, 'listening');
-const { port } = server.address() as AddressInfo;
-const sign = signer({ ...key, host: `127.0.0.1:${port}` });
 
-async function send(spec: RequestSpec): Promise<void> {
-  const { method, target, headers, body } = sign.request(spec);
-  const sent = request({
-    port,
-    host: '127.0.0.1',
-    method,
-    path: target,
-    headers: Object.fromEntries(headers),
-  });
-  sent.end(body);
-  const [response] = await once(sent, 'response');
-  for await (const _ of response);
-  if (response.statusCode >= 300) throw new Error(`${method} ${target}: ${response.statusCode}`);
-}
 /** The layers that decide, from the lowest. */
 const layers = ['metadata', 'domain', 'auth', 'handlers', 'workers'];
 const rankOf = (file: string): number => layers.indexOf(file.split('/')[0] ?? '');
@@ -134,7 +103,4 @@ print(
   'a pass of lifecycle that expires an object',
   walk.slice(begins, walk.indexOf('workers/supervisor.ts', expires)),
 );
-server.closeAllConnections();
-server.close();
-await gateway.close();
-await rm(folder, { recursive: true });
+await close();

@@ -1,4 +1,7 @@
-/** The core needs what WHATWG fetch and SubtleCrypto give, and nothing of Node: `tsc` holds its types, a runtime without Buffer what it does. */
+/**
+ * The core needs what WHATWG fetch and SubtleCrypto give, and nothing of Node: `tsc` holds its types, a runtime without
+ * Buffer what it does.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

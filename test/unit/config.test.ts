@@ -98,6 +98,26 @@ describe('a configuration', () => {
     ]);
   });
 
+  it.each([
+    [{ SVC_KEY_PROVIDER: 'transit' }, 'SVC_TRANSIT_ADDR and SVC_TRANSIT_TOKEN_FILE'],
+    [
+      { SVC_KEY_PROVIDER: 'transit', SVC_TRANSIT_ADDR: 'https://b', SVC_TRANSIT_AUTH: 'approle' },
+      'SVC_TRANSIT_ROLE_ID and SVC_TRANSIT_SECRET_ID_FILE',
+    ],
+    [{ SVC_KEY_PROVIDER: 'cloud-kms', SVC_KMS_CREDENTIALS: 'imds' }, 'SVC_KMS_ENDPOINT'],
+    [{ SVC_KEY_PROVIDER: 'pkcs11' }, 'SVC_PKCS11_MODULE and SVC_PKCS11_TOKENS and SVC_PKCS11_PIN_FILE'],
+    [{ SVC_KEY_PROVIDER: 'pkcs11', SVC_PKCS11_MODULE: '/m', SVC_PKCS11_TOKENS: 'a' }, 'SVC_PKCS11_PIN_FILE'],
+  ])('says what a key provider needs, and its login: %s', (env: Record<string, string>, needs) => {
+    const { SVC_KEY_PROVIDER: provider, SVC_TRANSIT_AUTH: auth = 'token' } = env;
+    const login =
+      provider === 'transit'
+        ? ` with SVC_TRANSIT_AUTH=${auth}`
+        : provider === 'cloud-kms'
+          ? ' with SVC_KMS_CREDENTIALS=imds'
+          : '';
+    expect(faultsOf(env)).toEqual([`SVC_KEY_PROVIDER=${provider}${login} needs ${needs}`]);
+  });
+
   it('requires servers, credentials and a master key for metadata that gateways share', () => {
     expect(faultsOf({ SVC_META_BACKEND: 'wide-column' })).toEqual([
       'SVC_META_BACKEND=wide-column needs SVC_WIDECOL_HOSTS and SVC_CREDENTIALS_FILE and SVC_MASTER_KEY_FILE, the same in every gateway',

@@ -1,23 +1,22 @@
 /** The ops of a living process that a sweep may abort: those that were given up and never ended. */
 import { expect, test } from 'vitest';
 import { Epochs } from '../../src/backends/metadata/epochs.ts';
-import type { Clock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { frozenClock } from '../support/frozen-clock.ts';
 
 const ttlMs = 60_000;
 
 function opened() {
-  let now = 0;
-  const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
+  const clock = frozenClock(0);
   const leases = new Map<string, number>();
   const rows = {
     open: async (id: string) => {
-      leases.set(id, now + ttlMs);
+      leases.set(id, clock.time + ttlMs);
       return id;
     },
     remove: async (id: string) => void leases.delete(id),
     renew: async (ids: readonly string[]) => {
-      for (const id of ids) leases.set(id, now + ttlMs);
+      for (const id of ids) leases.set(id, clock.time + ttlMs);
       return [];
     },
   };
@@ -25,10 +24,10 @@ function opened() {
   return {
     epochs,
     /** The number of epochs whose lease has expired, so that a sweep would take them. */
-    lapsed: () => [...leases].filter(([, until]) => until <= now).length,
+    lapsed: () => [...leases].filter(([, until]) => until <= clock.time).length,
     left: () => leases.size,
     async pass(ms: number) {
-      for (const until = now + ms; now < until; now += ttlMs / 4) await epochs.renew();
+      for (const until = clock.time + ms; clock.time < until; clock.time += ttlMs / 4) await epochs.renew();
     },
   };
 }

@@ -5,7 +5,6 @@ import {
   dueRowsOfHour,
   finishHourlyRows,
   listDueHours,
-  retryHourlyRow,
 } from '../../src/metadata/background/hourly-consumer.ts';
 import { hourMs, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import type { HourlyRow } from '../../src/metadata/records/queues.ts';
@@ -58,30 +57,6 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     expect(await queue.ids(start + 500)).toEqual([]);
     await queue.add('slow', start + 1);
     expect(await queue.ids(start + 500)).toEqual(['slow']);
-  });
-
-  test('a retry is due later with one attempt more, and a kill between its two writes leaves both rows', async () => {
-    await using queue = await openQueue(backend);
-    await queue.add('a', start);
-    const [row] = await queue.due(start);
-    if (row === undefined) throw new Error('no row is due');
-    let writes = 0;
-    const killed: Pick<MetadataStore, 'apply' | 'get'> = {
-      get: queue.ctx.metadata.get.bind(queue.ctx.metadata),
-      apply: (changes) => {
-        if (changes.some((change) => 'remove' in change)) throw new Error('killed');
-        writes += 1;
-        return queue.ctx.metadata.apply(changes);
-      },
-    };
-    const dying = { ...queue.ctx, metadata: killed };
-    await expect(retryHourlyRow(dying, row, { due: start + hourMs })).rejects.toThrow('killed');
-    expect(writes).toBeGreaterThan(0);
-    expect(await queue.ids(start + hourMs)).toEqual(['a', 'a']);
-    await retryHourlyRow(queue.ctx, row, { due: start + hourMs });
-    const left = await queue.due(start + hourMs);
-    expect(left).toEqual([{ ...row, due: start + hourMs, hour: row.hour + 1, attempts: 1 }]);
-    expect(await queue.ids(start + hourMs - 1)).toEqual([]);
   });
 
   test('an old hour that is empty is read again only after a while, and then its new row is found', async () => {

@@ -1,9 +1,10 @@
 /** Rows that are collected and written in batches: within a second, all of them, in bounded memory. */
 import { expect, test } from 'vitest';
 import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
-import type { SideChange } from '../../src/ports/metadata-store.ts';
+import { RowTooLong, type SideChange, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { isWaiting } from '../support/is-waiting.ts';
+import { onCount } from '../support/metric-calls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const MiB = 1024 * 1024;
@@ -13,6 +14,7 @@ function open(apply?: (changes: readonly SideChange[]) => Promise<void>) {
   const clock = virtualClock();
   const written: number[] = [];
   const losses: unknown[] = [];
+  const lost: Record<string, number> = {};
   const late = lateWrites({
     clock,
     metadata: {
@@ -21,9 +23,17 @@ function open(apply?: (changes: readonly SideChange[]) => Promise<void>) {
         for (const change of changes) written.push((change as { put: { n: number } }).put.n);
       },
     },
-    telemetry: { ...silentTelemetry, log: (_level, _message, fields) => void losses.push(fields) },
+    telemetry: {
+      ...silentTelemetry,
+      log: (_level, _message, fields) => void losses.push(fields),
+      ...onCount({
+        svc_late_rows_lost_total: ({ why }, by = 1) => {
+          lost[why] = (lost[why] ?? 0) + by;
+        },
+      }),
+    },
   });
-  return { clock, late, written, losses };
+  return { clock, late, written, losses, lost };
 }
 
 test('rows are written within a second, in order', async () => {
@@ -81,4 +91,71 @@ test('rows that the store refuses are reported as lost, and later ones are writt
   await late.flush();
   expect(written).toEqual([1]);
   expect(losses).toMatchObject([{ rows: 1 }]);
+});
+
+const numberOf = (change: SideChange): number => (change as unknown as { put: { n: number } }).put.n;
+
+test.each([
+  ['the first one', [0]],
+  ['the last one', [699]],
+  ['some of several writes', [3, 4, 255, 256, 600]],
+])('of rows that the store refuses for themselves no other row is lost: %s', async (_, refused) => {
+  let calls = 0;
+  const { late, written, losses, lost } = open(async (changes) => {
+    calls += 1;
+    if (changes.some((change) => refused.includes(numberOf(change)))) throw new RowTooLong('too long');
+  });
+  for (let n = 0; n < 700; n += 1) void late.add(row(n), 10);
+  await late.flush();
+  const expected = Array.from({ length: 700 }, (_, n) => n).filter((n) => !refused.includes(n));
+  expect(written).toEqual(expected);
+  expect(lost).toEqual({ row: refused.length });
+  // One entry, so that refused rows do not fill the log.
+  expect(losses).toMatchObject([{ rows: refused.length, cause: { message: 'too long' } }]);
+  expect(calls).toBeLessThan(3 + refused.length * 2 * 9);
+});
+
+test('a store that is gone is not asked for each row', async () => {
+  let calls = 0;
+  const { late, written, lost } = open(async () => {
+    calls += 1;
+    throw new StoreUnavailable('gone');
+  });
+  for (let n = 0; n < 700; n += 1) void late.add(row(n), 10);
+  await late.flush();
+  expect({ calls, written, lost }).toEqual({ calls: 1, written: [], lost: { store: 700 } });
+});
+
+test('a store that goes away while a refused row is looked for keeps what it has written', async () => {
+  const { late, written, lost } = open(async (changes) => {
+    if (changes.some((change) => numberOf(change) === 5)) throw new RowTooLong('too long');
+    if (changes.some((change) => numberOf(change) === 9)) throw new StoreUnavailable('gone');
+  });
+  for (let n = 0; n < 16; n += 1) void late.add(row(n), 10);
+  await late.flush();
+  expect(written).toEqual([0, 1, 2, 3, 4, 6, 7]);
+  expect(lost).toEqual({ row: 1, store: 8 });
+});
+
+test('a store that fails by an error of no known kind is not asked for each row', async () => {
+  let calls = 0;
+  const { late, written, lost } = open(async () => {
+    calls += 1;
+    throw new Error('of no known kind');
+  });
+  for (let n = 0; n < 700; n += 1) void late.add(row(n), 10);
+  await late.flush();
+  expect(calls).toBeLessThan(40);
+  expect(written).toEqual([]);
+  expect((lost['row'] ?? 0) + (lost['store'] ?? 0)).toBe(700);
+});
+
+test('a row that is refused by an error of no known kind is lost alone', async () => {
+  const { late, written, lost } = open(async (changes) => {
+    if (changes.some((change) => numberOf(change) === 300)) throw new Error('of no known kind');
+  });
+  for (let n = 0; n < 700; n += 1) void late.add(row(n), 10);
+  await late.flush();
+  expect(written).toHaveLength(699);
+  expect(lost).toEqual({ row: 1 });
 });

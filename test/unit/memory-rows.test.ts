@@ -2,12 +2,13 @@ import { expect, test } from 'vitest';
 import { MemoryRows } from '../../src/backends/metadata/memory-rows.ts';
 import { leases } from '../../src/metadata/records/processes.ts';
 import type { AnyTable, At, Revision } from '../../src/ports/metadata-store.ts';
+import { frozenClock } from '../support/frozen-clock.ts';
 
 const revision = '1' as Revision;
 
 test('frees rows that have expired as others come that will expire', () => {
-  let now = 0;
-  const rows = new MemoryRows({ now: () => now, elapsed: () => now, sleep: async () => {} });
+  const clock = frozenClock(0);
+  const rows = new MemoryRows(clock);
   const put = (name: string, expiresAt?: number): void => {
     const at = { table: leases, in: { name } } as unknown as At<AnyTable>;
     rows.preparedPut(at, { name, holder: '', generation: 1, expires: 0 }, expiresAt).write(revision);
@@ -16,14 +17,14 @@ test('frees rows that have expired as others come that will expire', () => {
   put('written again', 500);
   put('written again');
   for (let second = 0; second < 1000; second++) {
-    now = second * 1000;
-    put(`lease ${second}`, now + 10_000);
+    clock.time = second * 1000;
+    put(`lease ${second}`, clock.time + 10_000);
   }
   expect(rows.size).toBeLessThan(20);
 });
 
 test('a log keeps its latest rows, and is not kept whole', () => {
-  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const rows = new MemoryRows(frozenClock(0));
   const log = { ...leases, name: 'log', log: { linesInMemory: 100 } };
   const put = (name: string): void => {
     const at = { table: log, in: { name } } as unknown as At<AnyTable>;
@@ -39,7 +40,7 @@ test('a log keeps its latest rows, and is not kept whole', () => {
 });
 
 test('a log takes a row that is larger than others together, and every letter', () => {
-  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const rows = new MemoryRows(frozenClock(0));
   const table = { ...leases, name: 'log', log: { linesInMemory: 4 } };
   const at = { table, in: { name: 'ä' } } as unknown as At<AnyTable>;
   for (const holder of ['small', '\n"€𝄞\ud800'.repeat(100_000)]) {
@@ -50,7 +51,7 @@ test('a log takes a row that is larger than others together, and every letter', 
 
 test('a log has rows of any size, but no more than 64 MiB of them', () => {
   const table = { ...leases, name: 'log', log: { linesInMemory: 65_536 } };
-  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const rows = new MemoryRows(frozenClock(0));
   const at = (name: string): At<AnyTable> => ({ table, in: { name } }) as unknown as At<AnyTable>;
   const holder = '\u0001'.repeat(8_000);
   for (let n = 0; n < 4_000; n++)
@@ -63,7 +64,7 @@ test('a log has rows of any size, but no more than 64 MiB of them', () => {
 
 test('what was read of a log stays true as rows come, are written again and make room', () => {
   const table = { ...leases, name: 'log', log: { linesInMemory: 100 } };
-  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const rows = new MemoryRows(frozenClock(0));
   const at = (name: string): At<AnyTable> => ({ table, in: { name } }) as unknown as At<AnyTable>;
   const put = (name: string, generation: number): void =>
     rows.preparedPut(at(name), { name, holder: 'h'.repeat(2000), generation, expires: 0 }).write(revision);
@@ -78,7 +79,7 @@ test('what was read of a log stays true as rows come, are written again and make
 });
 
 test('a row of a log is what was written last', () => {
-  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const rows = new MemoryRows(frozenClock(0));
   const at = {
     table: { ...leases, name: 'log', log: { linesInMemory: 4 } },
     in: { name: 'a' },

@@ -40,10 +40,10 @@ test('what goes wrong in the background shows under the names and labels of the 
   metrics.count('svc_access_log_kept_total', { why: 'AccessDenied' });
   metrics.count('svc_replication_failures_total', { why: 'no-answer', peer: 'far' });
   metrics.count('svc_replication_given_up_total', { peer: 'far', why: 'overdue' });
-  const destination = 'far/bucket';
-  metrics.replace('svc_replication_pending_versions', [[{ destination }, 7]]);
-  metrics.replace('svc_replication_pending_bytes', [[{ destination }, 8]]);
-  metrics.replace('svc_replication_oldest_pending_seconds', [[{ destination }, 9]]);
+  const peer = 'far';
+  metrics.replace('svc_replication_pending_versions', [[{ peer }, 7]]);
+  metrics.replace('svc_replication_pending_bytes', [[{ peer }, 8]]);
+  metrics.replace('svc_replication_oldest_pending_seconds', [[{ peer }, 9]]);
   metrics.count('svc_inventory_runs_total', { outcome: 'failed' });
   metrics.count('svc_lifecycle_actions_total', { action: 'Expiration' }, 10);
   metrics.count('svc_worker_failures_total', { worker: 'notify' });
@@ -62,9 +62,9 @@ test('what goes wrong in the background shows under the names and labels of the 
     'svc_access_log_kept_total{why="AccessDenied"} 1',
     'svc_replication_failures_total{peer="far",why="no-answer"} 1',
     'svc_replication_given_up_total{peer="far",why="overdue"} 1',
-    'svc_replication_pending_versions{destination="far/bucket"} 7',
-    'svc_replication_pending_bytes{destination="far/bucket"} 8',
-    'svc_replication_oldest_pending_seconds{destination="far/bucket"} 9',
+    'svc_replication_pending_versions{peer="far"} 7',
+    'svc_replication_pending_bytes{peer="far"} 8',
+    'svc_replication_oldest_pending_seconds{peer="far"} 9',
     'svc_inventory_runs_total{outcome="failed"} 1',
     'svc_lifecycle_actions_total{action="Expiration"} 10',
     'svc_worker_failures_total{worker="notify"} 1',

@@ -46,7 +46,11 @@ const document: TraceDocument = {
 const spansOfDocument = 64;
 const queuedMax = 16_384;
 
-type Answer = number | 'no answer' | { readonly status: number; readonly retryAfter: number };
+type Answer =
+  | ((body: string) => number)
+  | number
+  | 'no answer'
+  | { readonly status: number; readonly retryAfter: number };
 
 function openExporter(...answers: readonly Answer[]) {
   return openExporterOf(configWith({}), ...answers);
@@ -71,7 +75,9 @@ function openExporterOf(config: Config, ...answers: readonly Answer[]) {
     poster: {
       async post(body) {
         bodies.push(body);
-        const answer = answers[bodies.length - 1] ?? 200;
+        const answer =
+          answers[bodies.length - 1] ?? answers.find((each) => typeof each === 'function') ?? 200;
+        if (typeof answer === 'function') return { status: answer(body), retryAfter: undefined };
         if (answer === 'no answer') throw new Error('connect ECONNREFUSED');
         return typeof answer === 'number' ? { status: answer, retryAfter: undefined } : answer;
       },
@@ -255,6 +261,44 @@ describe('a batch that is not taken', () => {
     expect(bodies).toHaveLength(1);
     await clock.advance(1);
     expect(bodies).toHaveLength(2);
+  });
+
+  test('without the one trace that the collector refuses arrives, in a bounded number of attempts', async () => {
+    const { clock, counted, bodies, exporter } = openExporter((body) =>
+      body.includes('poison') ? 400 : 200,
+    );
+    const small = { ...document, spans: [] };
+    for (let n = 0; n < 1_000; n += 1)
+      exporter.add(n === 333 ? { ...small, attributes: { 'url.path': 'poison' } } : small);
+    await clock.advance(60_000);
+    expect(counted).toEqual({ exported: 999, refused: 1, full: 0 });
+    expect(bodies.length).toBeLessThan(25);
+  });
+
+  test('that is too large for the collector is sent in parts', async () => {
+    const { clock, counted, exporter } = openExporter((body) => (body.length > 100_000 ? 413 : 200));
+    for (let n = 0; n < 30; n += 1) exporter.add(document);
+    await clock.advance(60_000);
+    expect(counted).toEqual({ exported: 30 * spansOfDocument, refused: 0, full: 0 });
+  });
+
+  test.each([400, 413])(
+    'of which the collector takes no part, with %i, costs a bounded number of attempts',
+    async (status) => {
+      const { clock, counted, bodies, exporter } = openExporter(() => status);
+      for (let n = 0; n < 2_000; n += 1) exporter.add({ ...document, spans: [] });
+      await clock.advance(60_000);
+      expect(counted).toEqual({ exported: 0, refused: 2_000, full: 0 });
+      expect(bodies.length).toBeLessThanOrEqual(129);
+    },
+  );
+
+  test('is well-formed, whatever texts of clients are cut in the middle of a character', async () => {
+    const { clock, bodies, exporter } = openExporter();
+    exporter.add({ ...document, attributes: { 'user_agent.original': 'agent \ud834' } });
+    await clock.advance(2_000);
+    expect(bodies.join('')).not.toMatch(/\\ud[89a-f]/i);
+    expect(bodies.join('')).toContain('agent \ufffd');
   });
 
   test('is not sent again after 400, and is counted and logged', async () => {

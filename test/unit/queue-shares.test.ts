@@ -20,3 +20,72 @@ test('a share is what each account may keep, and what small ones leave goes to t
     }),
   );
 });
+
+test.each([
+  {
+    rows: [
+      [800, 0],
+      [2_000, 2_000],
+    ],
+    max: 1_000,
+    shares: 2_000,
+  },
+  {
+    rows: [
+      [800, 0],
+      [700, 700],
+    ],
+    max: 1_000,
+    shares: 700,
+  },
+  {
+    rows: [
+      [900, 300],
+      [900, 300],
+    ],
+    max: 1_000,
+    shares: 500,
+  },
+  // The others share what there is among themselves.
+  {
+    rows: [
+      [800, 0],
+      [800, 0],
+      [600, 600],
+    ],
+    max: 1_000,
+    shares: 500,
+  },
+  {
+    rows: [
+      [800, 0],
+      [800, 0],
+      [600, 600],
+    ],
+    max: 400,
+    shares: 200,
+  },
+])(
+  'with all rows and those that stay $rows and the limit $max, an account has $shares',
+  ({ rows, max, shares }) => {
+    expect(shareOf(rows, max)).toBe(shares);
+  },
+);
+
+test('an account whose rows stay in any case takes none from another one that has fewer', () => {
+  expect(
+    shareOf(
+      [
+        [800, 0],
+        [801, 801],
+      ],
+      1_000,
+    ),
+  ).toBeGreaterThanOrEqual(800);
+});
+
+/** @param rows of each account, all of them and those that stay in any case */
+function shareOf(rows: readonly (readonly number[])[], max: number): number {
+  const named = (of: 0 | 1) => new Map(rows.map((row, index) => [`account ${index}`, row[of] as number]));
+  return fairShare(named(0), max, named(1));
+}

@@ -4,6 +4,7 @@ import {
   backlog,
   dueRows,
   finishRows,
+  putOffRows,
   queueBatchMax,
   queued,
   queueSlot,
@@ -76,6 +77,17 @@ test('brings back what failed as a new row, later every time', async () => {
     now += retryDelayMs(attempts);
   }
   expect(await backlog(metadata, 'gc')).toBe(1);
+});
+
+test('puts rows off with their attempts, however large they are', async () => {
+  const { metadata, add, due } = world();
+  for (let each = 0; each < queueBatchMax; each += 1)
+    await add(`${each}`, 100, each % 2 === 0 ? 'x'.repeat(20_000) : 'small');
+  const taken = await due(100);
+  await putOffRows(metadata, new Map(taken.map((row) => [row, 500])));
+  expect(await due(499)).toEqual([]);
+  expect(await due(500)).toEqual(taken.map((row) => ({ ...row, due: 500 })));
+  expect(await backlog(metadata, 'gc')).toBe(queueBatchMax);
 });
 
 test('waits longer after every failure, up to an hour', () => {

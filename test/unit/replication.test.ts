@@ -6,15 +6,17 @@ import { queued } from '../../src/metadata/background/queues.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
+import { awaitDefaultPeer, defaultRole } from '../support/replication-role.ts';
 
 test('what a plan already brings into its commit stays beside the replication task', async () => {
   await using world = await openGateway();
   const { client, context } = world;
+  await awaitDefaultPeer(world);
   await client.put('/bucket');
   await setVersioning(client, 'bucket', 'Enabled');
   const rule =
     '<Rule><ID>r</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::replica</Bucket></Destination></Rule>';
-  const body = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role>${rule}</ReplicationConfiguration>`;
+  const body = `<ReplicationConfiguration><Role>${defaultRole}</Role>${rule}</ReplicationConfiguration>`;
   expect((await client.put('/bucket?replication', { body })).status).toBe(200);
   await client.put('/bucket/key', { body: 'x' });
   const bucket = await openBucket(context, 'bucket');

@@ -61,6 +61,45 @@ test('a shutdown finishes requests, closes their connections and the idle ones, 
   await closed;
 });
 
+test('connections that are shed end with their next reply, and a reply that has begun is not cut', async () => {
+  const release = gate();
+  async function* download() {
+    yield new TextEncoder().encode('first');
+    await release.promise;
+    yield new TextEncoder().encode('last');
+  }
+  const server = await serveStub(async ({ wire }) =>
+    wire.target === '/slow'
+      ? { status: 200, headers: [['Content-Length', '9']], body: download() }
+      : text('done'),
+  );
+  const idle = Array.from({ length: 4 }, () => new Talk(server.port).say(ask()));
+  for (const talk of idle) await talk.sees('done');
+  const slow = new Talk(server.port).say(ask('/slow'));
+  await slow.sees('first');
+  expect(server.countConnections()).toBe(5);
+  server.shed(1);
+  release.resolve();
+  await slow.sees('last');
+  expect(slow.seen).not.toMatch(/connection: close/i);
+  for (const talk of [...idle, slow]) expect(talk.state).toBe('open');
+  for (const talk of [...idle, slow]) {
+    expect(await talk.say(ask()).ends()).toMatch(/connection: close/i);
+    expect(talk.state).toBe('ended');
+  }
+  await vi.waitFor(() => expect(server.countConnections()).toBe(0));
+});
+
+test('half of the connections are shed', async () => {
+  const server = await serveStub(async () => text('done'));
+  const talks = Array.from({ length: 6 }, () => new Talk(server.port).say(ask()));
+  for (const talk of talks) await talk.sees('done');
+  server.shed(0.5);
+  for (const talk of talks) talk.say(ask('/again'));
+  await vi.waitFor(() => expect(talks.filter(({ state }) => state === 'ended')).toHaveLength(3));
+  expect(server.countConnections()).toBe(3);
+});
+
 test('a shutdown lets an upload and a download end', async () => {
   const [release, entered] = [gate(), gate()];
   async function* download() {

@@ -252,13 +252,17 @@ test.each([
     await sleep(10);
     throw new Error('the disk is gone');
   }
-  const { port, logged } = await serveStub(async () => streamed(broken(), length));
+  const { port, logged, fields } = await serveStub(async () => {
+    const reply = streamed(broken(), length);
+    return { ...reply, headers: [...reply.headers, ['x-amz-request-id', 'R1']] };
+  });
   const talk = new Talk(port).say(`GET / ${version}\r\nHost: h\r\n\r\n`);
   const seen = await talk.ends();
   expect(seen).toContain('first part');
   expect(seen).not.toContain('\r\n0\r\n\r\n');
   expect(talk.state).toBe('reset');
   expect(logged).toEqual(['a reply was cut off']);
+  expect(fields[0]).toMatchObject({ request_id: 'R1' });
 });
 
 test('a stream that breaks before its first byte is a clean error', async () => {

@@ -1,11 +1,19 @@
 /** Settling large uploads takes time in proportion to their parts, and requests are served meanwhile. */
 import { expect, test } from 'vitest';
+import { deleteBucket } from '../../src/domain/buckets/bucket.ts';
 import { settleUpload } from '../../src/domain/uploads/complete-upload.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { findSession, replaceSession, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
-import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
+import {
+  type DomainWorld,
+  domainWorld,
+  ownedExtents,
+  partStores,
+  storedExtents,
+} from '../support/domain-world.ts';
 
 const count = 10_000;
 const etag = '0123456789abcdef0123456789abcdef';
@@ -117,4 +125,51 @@ test('parts that a completion left out go, and those of the object stay', async 
   await world.cleanUp();
   expect(await storedExtents(world)).toEqual(await ownedExtents(world));
   expect(await storedExtents(world)).toHaveLength(2);
+});
+
+test.each(Object.entries(partStores))(
+  'an object that is removed before its upload is cleared keeps its bytes for the grace period: parts that are %s',
+  async (_, makeBytes) => {
+    const world = await domainWorld('', makeBytes);
+    const client = world.process();
+    const uploadId = await client.createUpload('key');
+    const { etag } = await client.putPart('key', uploadId, { part: 1, text: 'content' });
+    await client.complete('key', uploadId, [{ number: 1, etag }]);
+    const extents = await storedExtents(world);
+    expect(extents).toHaveLength(1);
+    await client.remove('key');
+    // Clears the upload, and then what that has queued.
+    const unit = collectGarbage(world);
+    for (let round = 0; round < 3; round += 1) await unit(new AbortController().signal);
+    expect(await partRows(world, uploadId)).toBe(0);
+    expect(await storedExtents(world)).toEqual(extents);
+    await world.cleanUp();
+    expect(await storedExtents(world)).toEqual([]);
+  },
+);
+
+test('an object whose completion died keeps its bytes for the grace period, also where its bucket is deleted meanwhile', async () => {
+  let died = 0;
+  for (let call = 1; call < 30; call += 1) {
+    const world = await domainWorld();
+    const client = world.process();
+    const uploadId = await client.createUpload('key');
+    const { etag } = await client.putPart('key', uploadId, { part: 1, text: 'content' });
+    void world.process({ call, when: 'before' }).complete('key', uploadId, [{ number: 1, etag }]);
+    await world.clock.settle();
+    const head = await findLiveHead(world.metadata, await world.bucket(), 'key');
+    const state = (await findSession(world.metadata, uploadId))?.row.session.state;
+    if (head === undefined || state !== 'completing') continue;
+    died += 1;
+    const extents = await storedExtents(world);
+    await client.remove('key');
+    await deleteBucket(world, await world.bucket(), { requestId: 'request' });
+    await settleUpload(world, uploadId);
+    const unit = collectGarbage(world);
+    for (let round = 0; round < 3; round += 1) await unit(new AbortController().signal);
+    expect(await storedExtents(world), `killed at call ${call}`).toEqual(extents);
+    await world.cleanUp();
+    expect(await storedExtents(world)).toEqual([]);
+  }
+  expect(died).toBeGreaterThan(0);
 });

@@ -1,6 +1,13 @@
-/** `SVC_STORAGE_CLASSES`: both formats, and all errors reported together. */
+/** The table of storage classes, and `SVC_STORAGE_CLASSES`: both formats, and all errors reported together. */
 import { describe, expect, it } from 'vitest';
 import { configWith, parseConfig } from '../../src/config/read-config.ts';
+import {
+  findStorageClass,
+  isColder,
+  nameTransition,
+  storageClassNames,
+  waterfall,
+} from '../../src/ports/storage-classes.ts';
 
 const classesOf = (text: string, clusters = 'a,b') =>
   configWith({ SVC_STORAGE_CLASSES: text, SVC_POOL_CLUSTERS: clusters }).SVC_STORAGE_CLASSES;
@@ -8,6 +15,35 @@ const faultsOf = (env: Record<string, string>): readonly string[] => {
   const parsed = parseConfig(env);
   return 'faults' in parsed ? parsed.faults : [];
 };
+
+describe('the table of storage classes', () => {
+  const ranked = storageClassNames.map((name) => ({ name, rank: findStorageClass(name)?.rank }));
+
+  it('gives each class that objects can move to a rank and a name in access logs of its own', () => {
+    const targets = ranked.filter(({ rank }) => rank !== 0);
+    expect(targets.map(({ rank }) => rank).sort()).toEqual(targets.map((_, index) => index + 1));
+    expect([...waterfall].sort()).toEqual(targets.map(({ name }) => name).sort());
+    const names = waterfall.map((name) => nameTransition(name) ?? '');
+    expect(names.filter((name) => !/^S3\.TRANSITION(_[A-Z]+)?\.OBJECT$/.test(name))).toEqual([]);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('leads from the two classes of rank 0, and from each class to the colder ones only', () => {
+    expect(ranked.filter(({ rank }) => rank === 0).map(({ name }) => name)).toEqual([
+      'STANDARD',
+      'REDUCED_REDUNDANCY',
+    ]);
+    const order = ['STANDARD', ...waterfall];
+    for (const [at, name] of order.entries())
+      expect(order.filter((to) => isColder(to, name))).toEqual(order.slice(at + 1));
+  });
+
+  it('moves no object from or to a class that is not in it', () => {
+    expect(storageClassNames.filter((name) => isColder('OUTPOSTS', name))).toEqual([]);
+    expect(storageClassNames.filter((name) => isColder(name, 'OUTPOSTS'))).toEqual([]);
+    expect(nameTransition('OUTPOSTS')).toBeUndefined();
+  });
+});
 
 describe('the storage classes', () => {
   it('are none by default, and take the shape of the specification', () => {

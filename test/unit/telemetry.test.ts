@@ -1,7 +1,7 @@
 /** Logs are JSON lines without secrets; metrics are the table's, for one process and for a node. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { metricTable } from '../../src/metrics/metrics.ts';
-import { type Metrics, silentTelemetry } from '../../src/ports/telemetry.ts';
+import type { Metrics } from '../../src/ports/telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 
@@ -146,10 +146,5 @@ describe('metrics', () => {
     const text = await createMetricRegistry(quiet).metrics();
     for (const [name, { doc }] of Object.entries(metricTable))
       expect(text).toContain(`# HELP ${name} ${doc}\n`);
-  });
-
-  it('may be missing without anybody noticing', async () => {
-    answered(silentTelemetry, '200');
-    expect(await silentTelemetry.metrics()).toMatch(/^#.*\n$/);
   });
 });

@@ -1,6 +1,6 @@
 /** The memory budget of writes: bounded, writes above it wait, and each of them gets its share in the end. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { WriteBudget } from '../../src/backends/data/write-budget.ts';
@@ -171,7 +171,7 @@ test('clients that send slowly do not block others either', async () => {
 test('a store that holds a whole chunk of a slow client lends its memory when that is stored, not before', async () => {
   const clock = virtualClock();
   const budget = new WriteBudget(chunkBytes, clock);
-  const slow = budget.open(chunkBytes, chunkBytes);
+  const slow = budget.open(chunkBytes, { bufferedMax: chunkBytes });
   await slow.take();
   const asked: string[] = [];
   let isStoring = true;
@@ -207,7 +207,7 @@ test('no more chunks are spilled than the first of those that wait needs', async
   const budget = new WriteBudget(4 * chunkBytes, clock);
   const spilling = new Set<number>();
   for (let n = 0; n < 4; n += 1) {
-    const slow = budget.open(chunkBytes, chunkBytes);
+    const slow = budget.open(chunkBytes, { bufferedMax: chunkBytes });
     await slow.take();
     slow.spillBy(share, () => spilling.add(n).size > 0);
     slow.park();
@@ -239,5 +239,132 @@ test('a small write that is in memory already passes those that wait', async () 
   const small = await bytes.write(sourceOf(1), { cluster: 'default', id: 'small', owner, size: 1 });
   expect(small.size).toBe(1);
   budget.give(held);
+  expect(budget.taken).toBe(0);
+});
+
+test('accounts that wait are admitted in rotation, and one never holds all of the memory', async () => {
+  const budget = new WriteBudget(8 * share);
+  const order: string[] = [];
+  const held: (() => void)[] = [];
+  const take = (account: string): void =>
+    void budget.take(share, undefined, account).then((bytes) => {
+      order.push(account);
+      held.push(() => budget.give(bytes, account));
+    });
+  for (let n = 0; n < 20; n += 1) take('many');
+  await turn();
+  // Three times as much as is free.
+  expect(order).toEqual(Array(6).fill('many'));
+  for (let n = 0; n < 3; n += 1) take('few');
+  await turn();
+  expect(order.slice(6)).toEqual(['few']);
+  while (held.length > 0) {
+    for (const give of held.splice(0)) give();
+    await turn();
+  }
+  expect(order).toHaveLength(23);
+  expect(order.lastIndexOf('few')).toBeLessThan(12);
+  expect(budget.taken).toBe(0);
+});
+
+test('a write waits for no slow client of its own account', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(4 * share, clock);
+  for (let n = 0; n < 3; n += 1) {
+    const slow = budget.open(undefined, { account: 'one' });
+    await slow.take();
+    slow.park();
+  }
+  const waiting = budget.take(share, undefined, 'one');
+  await clock.advance(200);
+  expect(await waiting).toBe(share);
+});
+
+/** Takes one share after another. */
+async function takeMany(budget: WriteBudget, account: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n += 1) await budget.take(share, undefined, account);
+}
+
+test('an account that has its share takes no memory from slow clients of accounts that hold less', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(8 * share, clock);
+  const slow = [0, 1].map(() => budget.open(share, { account: 'few' }));
+  for (const each of slow) await each.take();
+  for (const each of slow) each.park();
+  const spilled = vi.fn(() => false);
+  for (const each of slow) each.spillBy(share, spilled);
+  await takeMany(budget, 'many', 4);
+  const waiting = budget.take(share, undefined, 'many');
+  await clock.advance(1_000);
+  expect([budget.taken, spilled.mock.calls.length]).toEqual([6 * share, 0]);
+  for (const each of slow) expect(await isWaiting(each.resume(100))).toBe(false);
+  budget.give(share, 'many');
+  expect(await waiting).toBe(share);
+});
+
+test('an account that may not have more even with what slow clients of others hold takes nothing from them', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(8 * share, clock);
+  await takeMany(budget, 'many', 6);
+  const slow = budget.open(2 * share, { account: 'few', bufferedMax: 2 * share });
+  await slow.take();
+  slow.park();
+  const waiting = budget.take(share, undefined, 'many');
+  await clock.advance(1_000);
+  expect([await isWaiting(waiting), budget.taken]).toEqual([true, 8 * share]);
+});
+
+test('where no memory is free, slow clients of accounts that hold as much lend what a write needs', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(8 * share, clock);
+  await takeMany(budget, '', 4);
+  await takeMany(budget, 'one', 1);
+  for (const account of ['two', 'three', 'four']) {
+    const slow = budget.open(share, { account });
+    await slow.take();
+    slow.park();
+  }
+  const waiting = budget.take(share, undefined, 'one');
+  await clock.advance(200);
+  expect([await isWaiting(waiting), budget.taken]).toEqual([false, 7 * share]);
+});
+
+test('slow clients of an account that holds more lend until both hold the same', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(8 * share, clock);
+  for (let n = 0; n < 6; n += 1) {
+    const slow = budget.open(share, { account: 'stalled' });
+    await slow.take();
+    slow.park();
+  }
+  const taken = takeMany(budget, 'few', 3);
+  await clock.advance(1_000);
+  expect([await isWaiting(taken), budget.taken]).toEqual([false, 7 * share]);
+  const further = budget.take(share, undefined, 'few');
+  await clock.advance(1_000);
+  expect([await isWaiting(further), budget.taken]).toEqual([true, 6 * share]);
+});
+
+test('writes to a cluster that hangs delay no write of another account to another cluster', async () => {
+  const budget = new WriteBudget(8 * share);
+  const memory = memoryChunks();
+  const release = Promise.withResolvers<void>();
+  const hanging = faulty(memory, {
+    async write(id, source, options) {
+      await release.promise;
+      return memory.write(id, source, options);
+    },
+  });
+  const bytes = chunked({ hanging, default: memory }, budget);
+  const size = 2 * share;
+  const writes = Array.from({ length: 20 }, (_, n) =>
+    bytes.write(sourceOf(size), { account: 'bob', cluster: 'hanging', id: `h${n}`, owner, size }),
+  );
+  await turn();
+  const other = { account: 'alice', cluster: 'default', owner, size };
+  for (const id of ['a', 'b', 'c'])
+    expect((await bytes.write(sourceOf(size), { ...other, id })).size).toBe(size);
+  release.resolve();
+  await Promise.all(writes);
   expect(budget.taken).toBe(0);
 });

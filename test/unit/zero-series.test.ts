@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { MetricRow } from '../../src/metrics/metric-row.ts';
 import { metricTable } from '../../src/metrics/metrics.ts';
-import { measureRuntime } from '../../src/runtime/processes/process-metrics.ts';
+import { measureRuntime } from '../../src/runtime/processes/node-telemetry.ts';
 import { createMetricRegistry, zeroSets } from '../../src/telemetry/metric-registry.ts';
 
 const names = { peer: 'far', provider: 'transit', target: 'hook', worker: 'notify' } as const;

@@ -32,7 +32,7 @@ describe.each(['1', '3'])('with the metadata in %s objects', (shards) => {
         SVC_INVENTORY_INTERVAL: '1s',
       },
     });
-    send = sender({ ...worker, connectsAnew: true });
+    send = sender(worker);
   });
   afterAll(async () => {
     await worker?.stop();

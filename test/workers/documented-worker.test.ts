@@ -4,10 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
 import { expect, test } from 'vitest';
-import { sender } from '../runtimes/client.ts';
 import { durableBindings } from '../runtimes/workerd.ts';
-import { testCredentials } from '../support/server.ts';
 import { bundleWorker } from './bundle.ts';
+import { clientOf } from './gateways.ts';
 
 const root = join(import.meta.dirname, '../..');
 const page = readFileSync(join(root, 'docs/workers.md'), 'utf8');
@@ -31,7 +30,7 @@ test('the Worker of docs/workers.md serves objects with the bindings of its wran
     handleStructuredLogs: () => {},
   });
   try {
-    const send = sender({ url: (await worker.ready).origin, ...testCredentials.root });
+    const send = await clientOf(worker);
     expect((await send('PUT', '/photos')).status).toBe(200);
     expect((await send('PUT', '/photos/cat', { body: 'meow' })).status).toBe(200);
     expect((await send('GET', '/photos/cat')).text).toBe('meow');

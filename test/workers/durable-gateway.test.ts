@@ -7,9 +7,9 @@ import { Miniflare, type MiniflareOptions } from 'miniflare';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { R2Bucket } from '../../src/backends/data/r2.ts';
 import { type Answer, type Send, sender } from '../runtimes/client.ts';
-import { durableBindings, workerdEntry, workerdFlags } from '../runtimes/workerd.ts';
-import { testCredentials } from '../support/server.ts';
+import { durableBindings, workerdEntry } from '../runtimes/workerd.ts';
 import { bundleWorker } from './bundle.ts';
+import { askAdmin, auditedWrites, clientOf, clientsOfBoth, scriptOf, twoIsolates } from './gateways.ts';
 
 let bundle = '';
 beforeAll(async () => {
@@ -26,33 +26,12 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-const scriptOf = (contents: string) => ({
-  modules: [{ type: 'ESModule' as const, path: 'sluice.js', contents }],
-  ...workerdFlags,
-});
-
 async function start(options: MiniflareOptions): Promise<Miniflare> {
   const persist = { r2Persist: join(directory, 'r2'), durableObjectsPersist: join(directory, 'objects') };
   const worker = new Miniflare({ ...persist, handleStructuredLogs: () => {}, ...options });
   running.push(worker);
   await worker.ready;
   return worker;
-}
-
-/** A connection that was idle for some seconds may be closed when it is used again. */
-const isClosed = (cause: unknown): boolean =>
-  ['ECONNRESET', 'EPIPE'].includes(String((cause as { readonly code?: unknown }).code));
-
-async function sendTo(worker: Miniflare): Promise<Send> {
-  const send = sender({ url: (await worker.ready).origin, ...testCredentials.root, connectsAnew: true });
-  return async (...request) => {
-    try {
-      return await send(...request);
-    } catch (cause) {
-      if (!isClosed(cause)) throw cause;
-      return send(...request);
-    }
-  };
 }
 
 async function stop(worker: Miniflare): Promise<void> {
@@ -75,7 +54,7 @@ const withShards = (shards: number) => ({
 
 const open = async (shards = 1, options: MiniflareOptions = scriptOf(bundle)): Promise<Running> => {
   const worker = await start({ ...options, ...withShards(shards) } as MiniflareOptions);
-  return { worker, send: await sendTo(worker) };
+  return { worker, send: await clientOf(worker) };
 };
 
 const patience = { timeout: 60_000, interval: 250 };
@@ -155,28 +134,10 @@ test('metadata of an object keep a name that means something to JavaScript', asy
 test.each([1, 4])(
   'PutObject with If-None-Match: * succeeds for exactly one of 20 writers in two isolates (%s objects)',
   async (shards) => {
-    const { bindings, r2Buckets, durableObjects } = withShards(shards);
-    const other = { SLUICE: { className: 'SluiceMetadata', scriptName: 'one', useSQLite: true } };
-    const worker = await start({
-      workers: [
-        { name: 'one', ...scriptOf(bundle), bindings, r2Buckets, durableObjects, unsafeDirectSockets: [{}] },
-        {
-          name: 'two',
-          ...scriptOf(bundle),
-          bindings,
-          r2Buckets,
-          durableObjects: other,
-          unsafeDirectSockets: [{}],
-        },
-      ],
-    } as MiniflareOptions);
-    const sends = await Promise.all(
-      ['one', 'two'].map(async (name) => {
-        const { origin: url } = await worker.unsafeGetDirectURL(name);
-        return sender({ url, ...testCredentials.root, connectsAnew: true });
-      }),
-    );
-    const [one, two] = sends as [Send, Send];
+    const workers = twoIsolates(bundle, withShards(shards).bindings);
+    const worker = await start({ workers } as MiniflareOptions);
+    const sends = await clientsOfBoth(worker);
+    const [one, two] = sends;
     expect((await one('PUT', '/race')).status).toBe(200);
     for (let round = 0; round < 5; round += 1) {
       const bodies = Array.from({ length: 20 }, (_, writer) => `round ${round}, writer ${writer}`);
@@ -218,7 +179,7 @@ describe('when R2 fails', () => {
     const contents = await bundleWorker(join(import.meta.dirname, 'failing-bucket.ts'));
     const worker = await start({ ...scriptOf(contents), ...durableBindings });
     const breakR2 = (...calls: string[]) => worker.dispatchFetch(`http://x/?break-r2=${calls.join()}`);
-    return { send: await sendTo(worker), breakR2 };
+    return { send: await clientOf(worker), breakR2 };
   };
 
   test('writes and reads are answered 503, and nothing is changed', async () => {
@@ -252,24 +213,6 @@ describe('with the metadata in four objects', () => {
     const stored = async () => (await bucket.list({ prefix: '' })).objects.length;
     return { worker, send, breakShards, stored };
   };
-  const askAdmin = async (send: Send, path: string) => {
-    const { status, text } = await send('GET', `/admin/v1/${path}`);
-    expect(status, text).toBe(200);
-    return JSON.parse(text);
-  };
-  /** The statuses of the writes in the audit log, by key. A write whose outcome is unknown to its client has the status of its answer. */
-  const auditedWrites = async (
-    send: Send,
-    bucket: string,
-  ): Promise<ReadonlyMap<string, readonly number[]>> => {
-    const { rows } = await askAdmin(send, `audit?bucket=${bucket}&action=PutObject&limit=1000`);
-    const byKey = Map.groupBy(
-      rows as readonly { readonly key: string; readonly status: number }[],
-      ({ key }) => key,
-    );
-    return new Map([...byKey].map(([key, found]) => [key, found.map(({ status }) => status).sort()]));
-  };
-
   test.each(['refuse', 'lose', 'evict', 'evict-late'])(
     'usage, the audit log and the deletion queue are complete after an object failed (%s) between a commit and its side changes',
     async (fault) => {

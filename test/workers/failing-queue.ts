@@ -1,4 +1,7 @@
-/** The gateway over a queue whose calls fail while they carry a certain text, and a consumer that passes on what it gets. Bundled for workerd. */
+/**
+ * The gateway over a queue whose calls fail while they carry a certain text, and a consumer that passes on what it
+ * gets. Bundled for workerd.
+ */
 import { type QueueBinding, queueSink } from '../../src/backends/sinks/fetch-sinks.ts';
 import type { Environment } from '../../src/config.ts';
 import gateway, { type CloudflareBindings, SluiceMetadata as Metadata } from '../../src/runtime/workerd.ts';
@@ -42,6 +45,7 @@ interface Batch {
 const message = (id: string, bytes: number) => ({
   id,
   subject: id,
+  owner: '',
   body: JSON.stringify({ id, padding: 'x'.repeat(bytes) }),
   contentType: 'application/json',
 });

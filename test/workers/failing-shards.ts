@@ -1,6 +1,6 @@
 /**
- * The gateway whose objects fail between a commit and its side changes in other objects, or between the messages of a split, while a request
- * says so. Bundled for workerd.
+ * The gateway whose objects fail between a commit and its side changes in other objects, or between the messages of a
+ * split, while a request says so. Bundled for workerd.
  */
 import type { Environment } from '../../src/config.ts';
 import type { CloudflareBindings, MetadataStub } from '../../src/runtime/cloudflare/bindings.ts';
@@ -16,8 +16,10 @@ let fault = 'none';
 let share = 1;
 /** The calls that fail. */
 let names: readonly string[] = [];
-/** How often each call was sent to another object. */
-const sent: Record<string, number> = {};
+/** How many calls may fail. */
+let times = Number.POSITIVE_INFINITY;
+/** How many calls have failed. */
+let met = 0;
 
 interface State {
   abort(reason: string): void;
@@ -36,9 +38,11 @@ export class SluiceMetadata extends Metadata {
     return {
       join: (place) => stub.join(place),
       call: async (name, args, place) => {
-        sent[name] = (sent[name] ?? 0) + 1;
-        const isHit = names.includes(name) && fault !== 'none' && Math.random() < share;
+        const isBroken = fault !== 'none' && names.includes(name) && met < times;
+        // The first one in any case, so that each run has met a fault.
+        const isHit = isBroken && (met === 0 || Math.random() < share);
         if (!isHit) return stub.call(name, args, place);
+        met += 1;
         const how = fault;
         if (how === 'lose' || how === 'evict-late') await stub.call(name, args, place);
         if (how.startsWith('evict')) this.#state.abort('evicted by the test');
@@ -57,10 +61,11 @@ export default {
     const { searchParams } = new URL(request.url);
     const asked = searchParams.get('break-shards');
     if (asked === null) return gateway.fetch(request, env, execution);
-    if (asked === 'count') return Response.json(sent);
+    if (asked === 'met') return Response.json(met);
     fault = asked;
     names = (searchParams.get('names') ?? 'receive').split(',');
     share = Number(searchParams.get('share') ?? 1);
+    times = Number(searchParams.get('times') ?? Number.POSITIVE_INFINITY);
     return new Response();
   },
 };

@@ -1,6 +1,5 @@
 /** The world of a handler test in miniflare: one process for all, and a world for each test. */
 import { randomUUID } from 'node:crypto';
-import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
 import { TestRunner } from 'vitest';
@@ -11,19 +10,23 @@ import { systemClock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/credentials.ts';
 import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
 import type { Incoming } from '../../src/protocol/wire.ts';
-import type { MetadataNamespace } from '../../src/runtime/cloudflare.ts';
 import { workerdFlags } from '../runtimes/workerd.ts';
-import type { GatewayWorldOptions } from '../support/gateway.ts';
+import type { Backend, GatewayWorldOptions } from '../support/gateway.ts';
+import { useMemoryDisk } from '../support/memory-disk.ts';
 import { bundleWorker } from './bundle.ts';
-import { handlerSkips } from './handler-skips.ts';
+import { findSkip } from './handler-suites.ts';
+import { objectsAt } from './object-client.ts';
+import { sendWhole } from './whole-requests.ts';
 import { openWorldContext, type World } from './world-context.ts';
 
-/** The names of the tests that were skipped, with the reasons. */
+/** The tests that were skipped, each as `suite: title`, with the reasons. */
 export const skipped = new Map<string, string>();
 
 let starting: Promise<Miniflare> | undefined;
+let removeFiles = (): void => {};
 
 async function startWorker(): Promise<Miniflare> {
+  removeFiles = useMemoryDisk();
   const contents = await bundleWorker(join(import.meta.dirname, 'world-worker.ts'));
   const worker = new Miniflare({
     modules: [{ type: 'ESModule', path: 'world.js', contents }],
@@ -38,17 +41,23 @@ async function startWorker(): Promise<Miniflare> {
 
 export async function stopWorker(): Promise<void> {
   await (await starting)?.dispose();
+  removeFiles();
 }
 
+/** The backends of tests that are about none of them. */
+const replaced: readonly Backend[] = ['workers', 'memory', 'embedded+file'];
+
 /** What a world in another process cannot have. */
-function findReason(options: GatewayWorldOptions, name: string): string | undefined {
-  const listed = handlerSkips[name];
+function findReason(
+  options: GatewayWorldOptions,
+  { suite, title }: { readonly suite: string; readonly title: string },
+): string | undefined {
+  const listed = findSkip(suite, title);
   if (listed !== undefined) return listed;
-  if (options.backend !== 'workers') return `it is about the backend ${options.backend}`;
-  if (options.clock !== undefined && options.clock !== systemClock) return 'it sets the clock of its gateway';
-  if (options.wrap !== undefined) return 'it replaces ports of its gateway';
-  if (options.telemetry !== undefined) return 'it reads the telemetry of its gateway';
-  return options.basePath === undefined ? undefined : 'it mounts its gateway under a path';
+  if (!replaced.includes(options.backend ?? 'workers')) return `it is about the backend ${options.backend}`;
+  if (options.wrap !== undefined && !('onlyDelays' in options.wrap))
+    return 'it replaces ports of its gateway';
+  return options.telemetry === undefined ? undefined : 'it reads the telemetry of its gateway';
 }
 
 export async function openWorkersWorld(
@@ -56,10 +65,14 @@ export async function openWorkersWorld(
   credentials: readonly Credential[],
 ): Promise<{ readonly gateway: Gateway; readonly context: Context }> {
   const current = TestRunner.getCurrentTest();
-  const name = current?.name ?? '';
-  const reason = findReason(options, name);
+  const title = current?.name ?? '';
+  // `runHandlerSuites` puts each suite into a block of its name.
+  let block = current?.suite;
+  while (block?.suite !== undefined) block = block.suite;
+  const suite = block?.name ?? '';
+  const reason = findReason(options, { suite, title });
   if (reason !== undefined) {
-    skipped.set(name, reason);
+    skipped.set(`${suite}: ${title}`, reason);
     current?.context.skip(reason);
   }
   starting ??= startWorker();
@@ -74,26 +87,33 @@ export async function openWorkersWorld(
       SVC_CREDENTIALS: JSON.stringify(credentials),
       ...options.settings,
     },
+    basePath: options.basePath ?? '',
   };
-  // The casts: its types need those of Cloudflare.
+  const { clock = systemClock } = options;
+  const readHeaders = (): Readonly<Record<string, string>> => ({
+    'x-world-id': world.id,
+    ...(clock === systemClock ? {} : { 'x-time': String(clock.now()) }),
+  });
+  const url = await worker.ready;
   const stores = {
+    // The cast: its types need those of Cloudflare.
     BUCKET: (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket,
-    SLUICE: (await worker.getDurableObjectNamespace('SLUICE')) as unknown as MetadataNamespace,
+    SLUICE: objectsAt(url, readHeaders),
   };
-  const { hostname, port } = await worker.ready;
   const sent = encodeURIComponent(JSON.stringify(world));
-  const handle: Gateway['handle'] = (incoming) => exchange({ hostname, port }, incoming, sent);
+  const handle: Gateway['handle'] = (incoming) =>
+    exchange(url, incoming, { 'x-world': sent, ...readHeaders() });
   const fetch: Gateway['fetch'] = async (request) =>
     toResponse(await handle(fromRequest(request)), request.method);
-  return { gateway: { handle, fetch }, context: await openWorldContext(world, stores) };
+  const context = await openWorldContext(world, stores);
+  return { gateway: { handle, fetch }, context: { ...context, clock } };
 }
 
-interface At {
-  readonly hostname: string;
-  readonly port: string;
-}
-
-async function exchange(at: At, { wire, body }: Incoming, world: string) {
+async function exchange(
+  { hostname, port }: URL,
+  { wire, body }: Incoming,
+  ofWorld: Readonly<Record<string, string>>,
+) {
   const pieces: Uint8Array[] = [];
   if (body !== undefined) for await (const piece of body) pieces.push(piece);
   const bytes = Buffer.concat(pieces);
@@ -101,24 +121,19 @@ async function exchange(at: At, { wire, body }: Incoming, world: string) {
     name === 'content-length' ? [] : wire.headers.all(name).flatMap((value) => [name, value]),
   );
   if (body !== undefined) headers.push('content-length', String(bytes.length));
-  headers.push('x-world', world);
-  const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<Gateway['handle']>>>();
+  headers.push(...Object.entries(ofWorld).flat());
   // A connection of its own: one that was idle may be closed when it is used again.
-  const request = httpRequest({ ...at, agent: false, method: wire.method, path: wire.target, headers });
-  request.on('error', reject);
-  request.on('response', (response) => {
-    const chunks: Buffer[] = [];
-    response.on('data', (chunk: Buffer) => chunks.push(chunk));
-    response.on('error', reject);
-    response.on('end', () => {
-      const pairs = Array.from(
-        { length: response.rawHeaders.length / 2 },
-        (_, place) =>
-          [response.rawHeaders[2 * place] ?? '', response.rawHeaders[2 * place + 1] ?? ''] as const,
-      );
-      resolve({ status: response.statusCode ?? 0, headers: pairs, body: Buffer.concat(chunks) });
-    });
-  });
-  request.end(bytes);
-  return promise;
+  const {
+    status,
+    rawHeaders,
+    body: replied,
+  } = await sendWhole(
+    { hostname, port, agent: false, method: wire.method, path: wire.target, headers },
+    bytes,
+  );
+  const pairs = Array.from(
+    { length: rawHeaders.length / 2 },
+    (_, place) => [rawHeaders[2 * place] ?? '', rawHeaders[2 * place + 1] ?? ''] as const,
+  );
+  return { status, headers: pairs, body: replied };
 }

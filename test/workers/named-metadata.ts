@@ -1,4 +1,7 @@
-/** Objects of several gateways in one namespace: what stands before `metadata` in the name of an object says of which. Bundled for workerd. */
+/**
+ * Objects of several gateways in one namespace: what stands before `metadata` in the name of an object says of which.
+ * Bundled for workerd.
+ */
 import {
   type CloudflareBindings,
   type MetadataNamespace,
@@ -15,11 +18,13 @@ export const namespaceOf = (namespace: MetadataNamespace, gateway: string): Meta
 
 export class NamedMetadata extends SluiceMetadata {
   readonly #namespace: MetadataNamespace;
+  protected readonly gatewayName: string;
 
   constructor(ctx: unknown, env: CloudflareBindings) {
     super(ctx, env);
     const { name } = (ctx as { readonly id: { readonly name: string } }).id;
-    this.#namespace = namespaceOf(env.SLUICE, name.split('/')[0] as string);
+    this.gatewayName = name.split('/')[0] as string;
+    this.#namespace = namespaceOf(env.SLUICE, this.gatewayName);
   }
 
   protected override stub(shard: number): MetadataStub {

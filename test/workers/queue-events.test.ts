@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type Send, sender } from '../runtimes/client.ts';
 import { durableBindings, startWorkerd, workerdFlags } from '../runtimes/workerd.ts';
 import { rule } from '../support/notify-world.ts';
-import { testCredentials } from '../support/server.ts';
 import { openWebhookSink, type WebhookSink } from '../support/webhook-sink.ts';
 import { bundleWorker } from './bundle.ts';
+import { clientOf } from './gateways.ts';
 
 const patience = { timeout: 90_000, interval: 250 };
 const targets = JSON.stringify([{ id: 'jobs', type: 'queue', binding: 'EVENTS', accounts: ['*'] }]);
@@ -40,7 +40,7 @@ beforeAll(async () => {
     queueConsumers: { events: { maxBatchSize: 10, maxBatchTimeout: 0 } },
     handleStructuredLogs: () => {},
   });
-  send = sender({ url: (await worker.ready).origin, ...testCredentials.root, connectsAnew: true });
+  send = await clientOf(worker);
 });
 afterAll(async () => {
   await worker?.dispose();

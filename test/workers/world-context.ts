@@ -11,6 +11,7 @@ export interface World {
   /** The objects that its metadata are in. */
   readonly shards: number;
   readonly settings: Readonly<Record<string, string>>;
+  readonly basePath: string;
 }
 
 interface Stores {

@@ -1,4 +1,7 @@
-/** Where the access points of a bucket are read and changed: in the operator API, or in the storage protocol as the account of the caller. */
+/**
+ * Where the access points of a bucket are read and changed: in the operator API, or in the storage protocol as the
+ * account of the caller.
+ */
 import { type Answer, call, Refused } from '../../app/client.ts';
 import { read } from '../../app/reads.ts';
 import { type StorageAsk, type StorageReply, storage } from '../../storage/client.ts';

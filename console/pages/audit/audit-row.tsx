@@ -7,6 +7,7 @@ import { Facts } from '../../ui/facts.tsx';
 import { Button } from '../../ui/form.tsx';
 import { Partial, RequestLinks } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
+import { describeSession } from '../why/session.tsx';
 import { w } from './words.ts';
 
 export type AuditRow = Answer<'ListAudit'>['rows'][number];
@@ -45,6 +46,8 @@ export const Details = ({ row }: { readonly row: AuditRow }) => (
         [w.who, row.principal ?? w.anonymous],
         [w.accessKey, row.accessKey !== undefined && <Copy text={row.accessKey} />],
         [w.account, row.account],
+        [w.session, row.session !== undefined && describeSession(row.session)],
+        [w.parentKey, row.session?.parentKey !== undefined && <Copy text={row.session.parentKey} />],
         [w.source, row.source],
         [w.count, row.count !== undefined && row.count > 1 && formatNumber(row.count)],
         [t.ui.request, <Copy key="id" text={row.requestId} />],

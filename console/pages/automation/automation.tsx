@@ -1,4 +1,7 @@
-/** What a bucket does by itself: lifecycle, replication, notifications, inventories and the access log, each with its state and its numbers. */
+/**
+ * What a bucket does by itself: lifecycle, replication, notifications, inventories and the access log, each with its
+ * state and its numbers.
+ */
 import { useParams } from '@tanstack/react-router';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { onBucket, useAllowed } from '../../app/allowed.ts';

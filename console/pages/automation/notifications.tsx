@@ -23,8 +23,10 @@ const filterOf = ({ Filter }: NotificationRule): string => {
   const named = new Map(
     (Filter?.S3Key?.FilterRule ?? []).map(({ Name, Value }) => [Name.toLowerCase(), Value]),
   );
-  const { prefix = '', suffix = '' } = Object.fromEntries(named);
-  return prefix === '' && suffix === '' ? w.allKeys : `${prefix}*${suffix}`;
+  const { prefix = '', suffix = '', ...others } = Object.fromEntries(named);
+  if (Object.values({ prefix, suffix, ...others }).every((value) => value === '')) return w.allKeys;
+  // A name that this page does not know is shown as the rule writes it.
+  return [`${prefix}*${suffix}`, ...Object.entries(others).map((each) => each.join('='))].join(' ');
 };
 
 const ruleColumns: readonly Column<Row>[] = [

@@ -16,7 +16,10 @@ import { w } from './words.ts';
 type Destination = Answer<'GetReplicationStatus'>['destinations'][number];
 type Resync = Answer<'GetReplicationResync'>;
 
-/** The name of a destination in the status, from the ARN of a rule: `arn:sluice:replication::<peer>:<bucket>`, or of a bucket of the default peer. */
+/**
+ * The name of a destination in the status, from the ARN of a rule: `arn:sluice:replication::<peer>:<bucket>`, or of a
+ * bucket of the default peer.
+ */
 export const destinationOf = (arn: string): string => {
   const [, partition, , , peer = '', bucket = ''] = arn.split(':');
   return `${partition === 'sluice' ? peer : 'default'}/${bucket}`;

@@ -1,4 +1,7 @@
-/** The editor of a configuration: its document as a form, as JSON and as XML, a dry run before each save, the refusals at their lines, and its removal. */
+/**
+ * The editor of a configuration: its document as a form, as JSON and as XML, a dry run before each save, the refusals
+ * at their lines, and its removal.
+ */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';

@@ -1,4 +1,7 @@
-/** The bytes of each bucket over the last 30 closed days, as a line: read once for each page of the list, because closed days do not change. */
+/**
+ * The bytes of each bucket over the last 30 closed days, as a line: read once for each page of the list, because closed
+ * days do not change.
+ */
 import { useQueries } from '@tanstack/react-query';
 import type { Answer } from '../../app/client.ts';
 import { read } from '../../app/reads.ts';

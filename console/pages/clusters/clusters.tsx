@@ -83,8 +83,8 @@ const columns: readonly Column<Row>[] = [
   {
     id: 'since',
     head: w.since,
-    cell: ({ since }) => <Time at={since} />,
-    value: ({ since }) => since,
+    cell: ({ since }) => (since === undefined ? <span class="quiet">–</span> : <Time at={since} />),
+    value: ({ since = '' }) => since,
     align: 'end',
     isMinor: true,
   },
@@ -175,7 +175,7 @@ function Details({ cluster, clusters, allowed }: DetailsProps) {
       <Facts
         facts={[
           [w.state, <ClusterState key="state" state={state} />],
-          [w.since, <Time key="since" at={since} />],
+          [w.since, since === undefined ? undefined : <Time key="since" at={since} />],
           [w.weight, formatNumber(weight)],
           [w.share, percent(share)],
           [w.used, used === undefined ? undefined : <Bytes value={used} />],
@@ -193,7 +193,7 @@ function Details({ cluster, clusters, allowed }: DetailsProps) {
         {(state === 'live' || state === 'draining_readonly') && may('DrainCluster') && (
           <DrainButtons cluster={cluster} mayImpact={may('GetDrainImpact')} />
         )}
-        {isDraining && may('UndrainCluster') && <Undrain id={id} />}
+        {(isDraining || state === 'damaged') && may('UndrainCluster') && <Undrain id={id} />}
       </div>
     </>
   );

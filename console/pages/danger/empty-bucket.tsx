@@ -1,4 +1,7 @@
-/** Deletes everything in a bucket: what it concerns in numbers and the typed name before, then progress, a button that ends it, the result. */
+/**
+ * Deletes everything in a bucket: what it concerns in numbers and the typed name before, then progress, a button that
+ * ends it, the result.
+ */
 import { useState } from 'preact/hooks';
 import { type Answer, isMissing } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';

@@ -1,6 +1,7 @@
 /**
- * One level of a bucket as the storage protocol lists it: pages of at most 1,000 entries, in the order of keys. Only the pages around what is
- * seen are in memory; of the others the page keeps the token and the count, so that a list of any length costs the same.
+ * One level of a bucket as the storage protocol lists it: pages of at most 1,000 entries, in the order of keys. Only
+ * the pages around what is seen are in memory; of the others the page keeps the token and the count, so that a list of
+ * any length costs the same.
  */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'preact/hooks';

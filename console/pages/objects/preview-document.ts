@@ -1,6 +1,7 @@
 /**
- * What the sandboxed frame of a preview shows: a document without scripts, built from texts that are escaped. Its frame has an opaque origin
- * and may run nothing, so that a mistake here, or one of the browser's decoders, does not reach the page.
+ * What the sandboxed frame of a preview shows: a document without scripts, built from texts that are escaped. Its frame
+ * has an opaque origin and may run nothing, so that a mistake here, or one of the browser's decoders, does not reach
+ * the page.
  */
 import { escapeXml } from '../../storage/xml.ts';
 import { visible } from './listing.ts';

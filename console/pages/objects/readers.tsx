@@ -1,4 +1,7 @@
-/** Who can read an object, and what decides it: asked for callers without a key, the roots of accounts, and the users of the owner's account. */
+/**
+ * Who can read an object, and what decides it: asked for callers without a key, the roots of accounts, and the users of
+ * the owner's account.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { type Allowed, onBucket, useAllowed } from '../../app/allowed.ts';
 import { type Answer, call } from '../../app/client.ts';

@@ -129,7 +129,9 @@ function LogLevel({ mayChange }: { readonly mayChange: boolean }) {
               ) : (
                 <span class="code">{found.level}</span>
               )}
-              <span class="quiet">{w.levelHint}</span>
+              <span class="quiet" role="status">
+                {put.isSuccess ? w.levelSaved : w.levelHint}
+              </span>
             </div>
           </div>
         )}

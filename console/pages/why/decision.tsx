@@ -1,4 +1,7 @@
-/** The answer to a question: who may, by which statement, in which document; and a draft of that document that is tried before it is saved. */
+/**
+ * The answer to a question: who may, by which statement, in which document; and a draft of that document that is tried
+ * before it is saved.
+ */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'preact/hooks';
 import { type Question as Asked, useAllowed } from '../../app/allowed.ts';

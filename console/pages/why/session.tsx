@@ -20,6 +20,8 @@ export const w = words({
       'session-policy':
         'The session policy of this request is not stored. The answer is without it and may differ. The SHA-256 of its text:',
       'session-tags': 'The session had tags of its own, which are not stored. The answer is without them.',
+      'further-action':
+        'The request was refused. It needed a further action, such as s3:GetObject for a condition or s3:BypassGovernanceRetention, or policies have changed since: ask about that action.',
     },
   },
   de: {
@@ -35,6 +37,8 @@ export const w = words({
       'session-policy':
         'Die Sitzungsrichtlinie dieser Anfrage ist nicht gespeichert. Die Antwort ist ohne sie und kann abweichen. Der SHA-256 ihres Textes:',
       'session-tags': 'Die Sitzung hatte eigene Tags, die nicht gespeichert sind. Die Antwort ist ohne sie.',
+      'further-action':
+        'Die Anfrage wurde abgelehnt. Sie brauchte eine weitere Aktion, etwa s3:GetObject für eine Bedingung oder s3:BypassGovernanceRetention, oder Richtlinien haben sich seither geändert: Frage nach dieser Aktion.',
     },
   },
 });

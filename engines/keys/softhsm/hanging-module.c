@@ -12,7 +12,7 @@ typedef struct {
   void *calls[68];
 } List;
 enum { encrypt_at = 30, decrypt_at = 34 };
-static List real, given;
+static List real, replaced;
 static unsigned long pass(int at, unsigned long s, void *in, unsigned long n, void *out, void *len) {
   const char *file = getenv("HANGING_MODULE");
   while (file && access(file, F_OK) == 0) usleep(20000);
@@ -25,9 +25,9 @@ unsigned long C_GetFunctionList(List **list) {
   unsigned long (*get)(List **) = library ? (unsigned long (*)(List **))dlsym(library, "C_GetFunctionList") : 0;
   List *found;
   if (!get || get(&found) != 0) return 5; /* CKR_GENERAL_ERROR */
-  real = given = *found;
-  given.calls[encrypt_at] = encrypt;
-  given.calls[decrypt_at] = decrypt;
-  *list = &given;
+  real = replaced = *found;
+  replaced.calls[encrypt_at] = encrypt;
+  replaced.calls[decrypt_at] = decrypt;
+  *list = &replaced;
   return 0;
 }

@@ -127,7 +127,15 @@ function parseAddress(text: string): Address | undefined {
 }
 
 /** The address of a peer, which may include the name of an interface (`fe80::1%eth0`). */
-export const parsePeer = (text: string): Address | undefined => parseAddress(text.split('%', 1)[0] ?? '');
+const parsePeer = (text: string): Address | undefined => parseAddress(text.split('%', 1)[0] ?? '');
+
+/** All addresses of an IPv6 network of 64 bits are one: a client can use any of them. IPv4 addresses are in `::ffff:0:0/96`. */
+export function toNetwork(address: string): string {
+  const words = parsePeer(address);
+  if (words === undefined) return address;
+  const [first, second, third] = words;
+  return first === 0 && second === 0 && third === 0xffff ? words.join('.') : `${first}.${second}/64`;
+}
 
 export interface Range {
   readonly base: Address;
@@ -171,6 +179,8 @@ export interface Operator {
   readonly types: readonly KeyType[] | 'all';
   /** True for an operator that holds when no value of the policy matches, also when the request lacks the key. */
   readonly negated: boolean;
+  /** Whether `*` and `?` of the policy's value match other characters: such a value fixes nothing (`public-status.ts`). */
+  readonly takesPatterns: boolean;
   /** @throws MalformedPolicy for a value that cannot be compared */
   compile(value: string, place: ValuePlace): Matcher;
 }
@@ -268,11 +278,13 @@ const readDate = once(parseDate);
 const numeric = (holds: (value: number, expected: number) => boolean, negated = false): Operator => ({
   types: ['number', 'epoch', 'any'],
   negated,
+  takesPatterns: false,
   compile: compared({ policy: parseNumber, request: readNumber }, 'a number', holds),
 });
 const date = (holds: (value: number, expected: number) => boolean, negated = false): Operator => ({
   types: ['date', 'epoch', 'any'],
   negated,
+  takesPatterns: false,
   compile: compared(
     { policy: parseDate, request: readDate },
     'a date such as 2026-01-31T00:00:00Z, or seconds since the epoch',
@@ -291,6 +303,7 @@ const lower = (text: string): string => text.toLowerCase();
 const text = (compile: Operator['compile'], negated: boolean): Operator => ({
   types: 'all',
   negated,
+  takesPatterns: compile === like,
   compile,
 });
 const isEqual = <T>(value: T, expected: T): boolean => value === expected;
@@ -320,6 +333,7 @@ export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator
     {
       types: ['bool', 'any'],
       negated: false,
+      takesPatterns: false,
       compile: compared({ policy: parseBool, request: parseBool }, 'true or false', isEqual),
     },
   ],
@@ -328,14 +342,15 @@ export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator
     {
       types: ['text', 'any'],
       negated: false,
+      takesPatterns: false,
       compile: compared({ policy: parseBase64, request: decodeBinary }, 'base64', isEqual),
     },
   ],
-  ['IpAddress', { types: ['ip', 'any'], negated: false, compile: ip }],
-  ['NotIpAddress', { types: ['ip', 'any'], negated: true, compile: ip }],
+  ['IpAddress', { types: ['ip', 'any'], negated: false, takesPatterns: false, compile: ip }],
+  ['NotIpAddress', { types: ['ip', 'any'], negated: true, takesPatterns: false, compile: ip }],
   // On AWS the two ARN operators behave the same.
-  ['ArnEquals', { types: ['arn', 'any'], negated: false, compile: arn }],
-  ['ArnLike', { types: ['arn', 'any'], negated: false, compile: arn }],
-  ['ArnNotEquals', { types: ['arn', 'any'], negated: true, compile: arn }],
-  ['ArnNotLike', { types: ['arn', 'any'], negated: true, compile: arn }],
+  ['ArnEquals', { types: ['arn', 'any'], negated: false, takesPatterns: true, compile: arn }],
+  ['ArnLike', { types: ['arn', 'any'], negated: false, takesPatterns: true, compile: arn }],
+  ['ArnNotEquals', { types: ['arn', 'any'], negated: true, takesPatterns: true, compile: arn }],
+  ['ArnNotLike', { types: ['arn', 'any'], negated: true, takesPatterns: true, compile: arn }],
 ]);

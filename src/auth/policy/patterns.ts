@@ -111,21 +111,62 @@ function searchText(run: Run, text: string, range: { readonly from: number; read
   return -1;
 }
 
+const asciiCodes = 128;
+/**
+ * Where the bits of each ASCII character begin, for the run that was searched for last: a policy asks the same run for
+ * many texts. Looking each character up in the map of the run takes twice the time of a search, and one table for all
+ * runs takes no memory of theirs. `node bench/micro.ts patterns` prints both, and what filling the table costs.
+ */
+const asciiAt = new Uint32Array(asciiCodes);
+/** Those that fill the table. */
+let asciiMasks: Masks | undefined;
+
+function fillAscii(masks: Masks): void {
+  asciiAt.fill(0);
+  for (const [code, begin] of masks.at) if (code < asciiCodes) asciiAt[code] = begin;
+  asciiMasks = masks;
+}
+
+interface BitSearch {
+  readonly from: number;
+  readonly to: number;
+  readonly masks: Masks;
+}
+
 /** Shift-and algorithm: bit `i` of the state means that the run's first `i + 1` characters end here. */
 function searchBits(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
   run.masks ??= buildMasks(run);
-  const { words, at, bits } = run.masks;
+  if (asciiMasks !== run.masks) fillAscii(run.masks);
+  return (run.masks.words === 1 ? searchWord : searchWords)(run, text, { ...range, masks: run.masks });
+}
+
+/** Most runs have a state of one word, which stays in a register. */
+function searchWord({ text: { length } }: Run, text: string, { from, to, masks }: BitSearch): number {
+  const { at, bits } = masks;
+  const lastBit = 1 << (length - 1);
+  for (let index = from, state = 0; index < to; index++) {
+    const code = text.charCodeAt(index);
+    const mask = code < asciiCodes ? (asciiAt[code] as number) : (at.get(code) ?? 0);
+    state = ((state << 1) | 1) & (bits[mask] as number);
+    if ((state & lastBit) !== 0) return index + 1 - length;
+  }
+  return -1;
+}
+
+function searchWords({ text: { length } }: Run, text: string, { from, to, masks }: BitSearch): number {
+  const { words, at, bits } = masks;
   const state = new Uint32Array(words);
-  const lastBit = 1 << ((run.text.length - 1) % wordBits);
-  for (let index = range.from; index < range.to; index++) {
-    const mask = at.get(text.charCodeAt(index)) ?? 0;
+  const lastBit = 1 << ((length - 1) % wordBits);
+  for (let index = from; index < to; index++) {
+    const code = text.charCodeAt(index);
+    const mask = code < asciiCodes ? (asciiAt[code] as number) : (at.get(code) ?? 0);
     let carry = 1;
     for (let word = 0; word < words; word++) {
       const before = state[word] as number;
       state[word] = ((before << 1) | carry) & (bits[mask + word] as number);
       carry = before >>> (wordBits - 1);
     }
-    if (((state[words - 1] as number) & lastBit) !== 0) return index + 1 - run.text.length;
+    if (((state[words - 1] as number) & lastBit) !== 0) return index + 1 - length;
   }
   return -1;
 }

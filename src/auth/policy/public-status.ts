@@ -6,7 +6,7 @@
 
 import type { Condition } from './conditions.ts';
 import type { PolicyDocument } from './document.ts';
-import { type Address, parseRange, type Range, rangeContains } from './operators.ts';
+import { type Address, operators, parseRange, type Range, rangeContains } from './operators.ts';
 import { splitArn } from './patterns.ts';
 import { anonymous, type Principal } from './request.ts';
 import type { Statement } from './statement.ts';
@@ -50,7 +50,6 @@ const fixing = new Set([
   's3:DataAccessPointArn',
   's3:DataAccessPointAccount',
 ]);
-const takesWildcards = new Set(['StringLike', 'ArnEquals', 'ArnLike']);
 
 /** Shortest prefixes of fixed ranges, of 128 bits. A wider range counts as the whole internet, unless it is private. */
 const widestFour = 96 + 8;
@@ -112,7 +111,7 @@ function fixesAccount(value: string): boolean {
 
 function isFixed({ operator, key }: Condition, value: string): boolean {
   if (value.includes('${')) return false;
-  const isOpen = takesWildcards.has(operator) && /[*?]/.test(value);
+  const isOpen = operators.get(operator)?.takesPatterns === true && /[*?]/.test(value);
   if (key.name === 's3:DataAccessPointArn') return !isOpen || fixesAccount(value);
   // `AROA…:*` is one role, with any name of session.
   if (key.name === 'aws:userid') return !isOpen || /^AROA[A-Z0-9]+:\*$/.test(value);

@@ -158,7 +158,11 @@ export interface KnownKey {
   readonly renew: Renew;
 }
 
-/** @param token the session token of the request @throws InvalidAccessKeyId, AccountProblem */
+/**
+ * Not an async function, which would allocate another promise in every request.
+ * @param token the session token of the request
+ * @throws InvalidAccessKeyId, AccountProblem
+ */
 export const findKnownKey = (
   { credentials, metadata }: Pick<AuthenticationContext, 'credentials' | 'metadata'>,
   accessKey: string,

@@ -4,9 +4,9 @@
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
-import type { KeyAction, KeyUser } from '../../domain/content/provider-key.ts';
+import type { KeyAction, KeyUser, UsedKey } from '../../domain/content/provider-key.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
+import type { KeyAccounts } from '../../ports/key-provider.ts';
 import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorize.ts';
 import type { Identity } from '../identity.ts';
 import { principalOf } from '../principal.ts';
@@ -18,16 +18,24 @@ import { principalOf } from '../principal.ts';
 const keyArn = (region: string, account: string, keyId: string): string =>
   keyId.startsWith('arn:') ? keyId : `arn:aws:kms:${region}:${account}:key/${keyId}`;
 
+/** The key as the caller named it. A name that is the id, in whatever account's ARN, is the id. */
+function namedArn(region: string, account: string, { keyId, named }: Named): string {
+  if (named === undefined) return 'the default key';
+  if (named.startsWith('alias/')) return `arn:aws:kms:${region}:${account}:${named}`;
+  return keyArn(region, account, named.endsWith(`:key/${keyId}`) ? keyId : named);
+}
+type Named = Pick<UsedKey, 'keyId' | 'named'>;
+
 const hasAccount = (accounts: KeyAccounts, account: string): boolean =>
   accounts === 'every' || accounts.has(account);
 
-/** The refusal for an account that the key's policy does not name. */
+/** The refusal for an account that the key's policy does not name, which learns nothing about the key. */
 function refusalOfKey(
   { config }: Pick<AuthorizationContext, 'config'>,
   identity: NonNullable<Identity>,
-  { action, keyId }: { readonly action: KeyAction; readonly keyId: string },
+  { action, key }: { readonly action: KeyAction; readonly key: Named },
 ): Refusal {
-  const resource = keyArn(config.SVC_REGION, identity.owner, keyId);
+  const resource = namedArn(config.SVC_REGION, identity.owner, key);
   const verdict = { reason: 'other-account' } as const;
   const principal = principalOf(identity);
   return fail('AccessDenied', denialText({ principal, action, resource, verdict }));
@@ -37,27 +45,28 @@ function refusalOfKey(
 export function assertAccountMayUse(
   ctx: Pick<AuthorizationContext, 'config'>,
   { identity, bucket }: Pick<Caller, 'identity'> & { readonly bucket: Pick<BucketRow, 'owner'> },
-  { keyId, encryptsFor }: KeyDescription,
+  key: UsedKey,
 ): void {
-  if (hasAccount(encryptsFor, bucket.owner)) return;
+  if (hasAccount(key.encryptsFor, bucket.owner)) return;
   if (identity === undefined) throw fail('AccessDenied');
-  throw refusalOfKey(ctx, identity, { action: 'kms:GenerateDataKey', keyId });
+  throw refusalOfKey(ctx, identity, { action: 'kms:GenerateDataKey', key });
 }
 
 export const openKeyUser = (ctx: AuthorizationContext, caller: Caller): KeyUser => ({
   account: caller.identity?.owner ?? '',
-  async assertMayUse(action, { keyId, encryptsFor, decryptsFor }) {
+  async assertMayUse(action, key) {
     const { identity } = caller;
+    const { keyId, encryptsFor, decryptsFor, named } = key;
     const accounts = action === 'kms:Decrypt' ? decryptsFor : encryptsFor;
     if (identity === undefined) {
       if (accounts === 'reader') return;
       throw fail(
         'AccessDenied',
-        `An anonymous caller is not authorized to perform: ${action} on resource: key ${keyId}. Requests that use a key of the key provider must be signed.`,
+        `An anonymous caller is not authorized to perform: ${action} on resource: ${named === undefined ? 'the default key' : `key ${named}`}. Requests that use a key of the key provider must be signed.`,
       );
     }
     if (accounts !== 'reader' && !hasAccount(accounts, identity.owner))
-      throw refusalOfKey(ctx, identity, { action, keyId });
+      throw refusalOfKey(ctx, identity, { action, key });
     if (identity.root) return;
     const resource = keyArn(ctx.config.SVC_REGION, identity.owner, keyId);
     // An access point leads to objects, and not to keys.

@@ -15,7 +15,7 @@ import type { Random } from '../../ports/random.ts';
 import type { Incoming, Wire } from '../../protocol/wire.ts';
 import type { Authenticated, Identity } from '../identity.ts';
 import { anonymousPayload } from '../payload.ts';
-import { parsePeer } from '../policy/operators.ts';
+import { toNetwork } from '../policy/operators.ts';
 import { recordedArn } from '../principal.ts';
 import { identityOf } from './credentials.ts';
 
@@ -100,8 +100,9 @@ export async function logIn(
 }
 
 /**
- * Ends the oldest log-ins of an access key that has `loginsOfKeyMax`. If there are `loginsMax` in all, ends the oldest of the account with the
- * most, so that one account cannot lock out the others. @throws LimitExceeded where no account has two
+ * Ends the oldest log-ins of an access key that has `loginsOfKeyMax`. If there are `loginsMax` in all, ends the oldest
+ * of the account with the most, so that one account cannot lock out the others. @throws LimitExceeded where no account
+ * has two
  */
 async function makeSpace(
   ctx: LoginContext,
@@ -266,14 +267,6 @@ const entriesMax = 4_096;
 interface Failures {
   readonly since: number;
   readonly count: number;
-}
-
-/** All addresses of an IPv6 network of 64 bits are one: a client can use any of them. IPv4 addresses are in `::ffff:0:0/96`. */
-function toNetwork(address: string): string {
-  const words = parsePeer(address);
-  if (words === undefined) return address;
-  const [first, second, third] = words;
-  return first === 0 && second === 0 && third === 0xffff ? words.join('.') : `${first}.${second}/64`;
 }
 
 class LoginThrottle {

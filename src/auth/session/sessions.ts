@@ -6,6 +6,7 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findProfile } from '../../domain/iam/account-profiles.ts';
 import { drawSessionPair, findById } from '../../domain/iam/entities.ts';
@@ -94,14 +95,18 @@ export class Sessions {
     return this.#accounts.revisions.of(by.account, metadata);
   }
 
-  /** @throws AccountProblem where the user who assumed the role is disabled. A user who was deleted ends no session, as in the public service. */
+  /**
+   * @throws AccountProblem where the user who assumed the role is disabled. A user who was deleted ends no session, as
+   * in the public service.
+   */
   async #assertUserEnabled({ by }: SessionClaims, metadata: MetadataStore): Promise<void> {
     const user = by && (await findById({ metadata }, by.account, { kind: 'user', id: by.user }));
     if (user !== undefined) assertEnabled(user);
   }
 
   /**
-   * Credentials of a log-in end with it, and with its access key.
+   * Credentials of a log-in end with it, and with its access key. Its idle time does not count for them, because requests with them do not
+   * renew it: a long upload would end in the middle.
    * @throws ExpiredToken
    */
   async #assertLoggedIn(id: string, metadata: MetadataStore): Promise<void> {
@@ -212,7 +217,6 @@ const tokenLengthMax = 6_144;
 
 const place = 'session token';
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /** How much of the claims' size limit is used, in percent. */
 export const packedPercent = (claims: SessionClaims): number =>
@@ -235,7 +239,7 @@ export async function openToken(sealer: Sealer, token: string): Promise<SessionC
   const plain = sealed === undefined ? undefined : await sealer.open(sealed, place);
   if (plain === undefined) throw fail('InvalidToken');
   // The cast is safe: only texts that `sealToken` sealed can be opened.
-  return JSON.parse(decoder.decode(plain)) as SessionClaims;
+  return JSON.parse(decodeUtf8(plain)) as SessionClaims;
 }
 
 function decodeToken(text: string): Uint8Array | undefined {

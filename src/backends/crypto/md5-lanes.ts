@@ -1,6 +1,7 @@
 /**
- * MD5 of long contents, several at a time. MD5 is the largest part of the CPU of a large PUT, and one content cannot be hashed faster; pieces of
- * several uploads that arrive in one turn of the event loop are hashed together by a WebAssembly program (below), for a third of the CPU.
+ * MD5 of long contents, several at a time. MD5 is the largest part of the CPU of a large PUT, and one content cannot be
+ * hashed faster; pieces of several uploads that arrive in one turn of the event loop are hashed together by a
+ * WebAssembly program (below), for a third of the CPU.
  */
 import type { DeferredHash, Hash } from '../../ports/cryptography.ts';
 
@@ -100,7 +101,10 @@ export class Md5Lanes {
   }
 }
 
-/** Hashes as many bytes of each piece, up to `lanesMax` of them, as the shortest has, or a lane holds. @returns whether a piece has come to its end */
+/**
+ * Hashes as many bytes of each piece, up to `lanesMax` of them, as the shortest has, or a lane holds. @returns whether
+ * a piece has come to its end
+ */
 function hashSome({ words, bytes, run }: Md5Program, pieces: readonly Piece[]): boolean {
   let length = laneBytes;
   for (const piece of pieces) {

@@ -53,7 +53,10 @@ export function nativeHasher({ crc32c }: { readonly crc32c: Crc32 }): Hasher {
         hash.update(bytes);
         return hash.digest();
       }
-      default:
+      case 'md5':
+      case 'sha1':
+      case 'sha256':
+      case 'sha512':
         return hashOnce(name, bytes, 'buffer');
     }
   };

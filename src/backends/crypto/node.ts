@@ -1,4 +1,7 @@
-/** The native hasher and cipher of Node, Bun and Deno: the CRC32C is that of @node-rs/crc32, and long contents share the lanes of an MD5. */
+/**
+ * The native hasher and cipher of Node, Bun and Deno: the CRC32C is that of @node-rs/crc32, and long contents share the
+ * lanes of an MD5.
+ */
 
 import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto';
 import { setImmediate } from 'node:timers';

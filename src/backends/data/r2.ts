@@ -2,7 +2,9 @@
  * Chunks in a bucket of Cloudflare R2, through a Worker's binding: an object for each. R2 stores an object whole or not at all, and
  * verifies what it reads.
  */
+
 import { gather } from '../../base/concurrency.ts';
+import { textFromBase64, textToBase64 } from '../../base/text/base64.ts';
 import type { ChunkStore, StoredChunk } from '../../ports/chunk-store.ts';
 import { ChunkMissing, chunkBytes, DataUnavailable, type Owner } from '../../ports/object-bytes.ts';
 
@@ -40,13 +42,23 @@ export interface R2Bucket {
 /** Keys of one deletion. */
 const removeMax = 1_000;
 const ownerField = 'owner';
+/**
+ * The key of the owner. R2 takes 2 KiB of metadata, which a long key in percent-encoding would exceed. Chunks without
+ * it have it in `owner`.
+ */
+const keyField = 'key';
 
 /** As ASCII, because metadata are headers. */
-const encodeOwner = (owner: Owner): string => encodeURIComponent(JSON.stringify(owner));
+const encodeOwner = ({ key, ...rest }: Owner): Readonly<Record<string, string>> => ({
+  [ownerField]: encodeURIComponent(JSON.stringify(rest)),
+  [keyField]: textToBase64(key),
+});
 
-function decodeOwner(text: string | undefined): Owner {
+function decodeOwner(metadata: Readonly<Record<string, string>> = {}): Owner {
   try {
-    return JSON.parse(decodeURIComponent(text ?? '')) as Owner;
+    const owner = JSON.parse(decodeURIComponent(metadata[ownerField] ?? '')) as Owner;
+    const key = metadata[keyField];
+    return key === undefined ? owner : { ...owner, key: textFromBase64(key) };
   } catch {
     return { bucketId: '', key: '', unreadable: true };
   }
@@ -95,7 +107,7 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
   const toChunk = ({ key, size, customMetadata }: R2Listed): StoredChunk => ({
     id: key.slice(prefix.length),
     size,
-    owner: decodeOwner(customMetadata?.[ownerField]),
+    owner: decodeOwner(customMetadata),
   });
 
   return {
@@ -103,8 +115,7 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
 
     async write(id, source, { owner, size, signal }) {
       const bytes = await gather(source, { size, signal });
-      const customMetadata = { [ownerField]: encodeOwner(owner) };
-      await callR2(() => bucket.put(prefix + id, bytes, { customMetadata }));
+      await callR2(() => bucket.put(prefix + id, bytes, { customMetadata: encodeOwner(owner) }));
       return { id, size: bytes.length };
     },
 

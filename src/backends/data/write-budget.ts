@@ -1,16 +1,18 @@
 /**
- * Limits the memory of all writes of a process together. When it is used up, writes wait in line while their clients' data stays in the
- * kernel; no request is refused.
+ * Limits the memory of all writes of a process together. When it is used up, writes wait while their clients' data stays in the kernel; no
+ * request is refused. Accounts are admitted in rotation, and an account holds at most three times as much as is free: a
+ * cluster that does not answer delays no writes of other accounts to another one.
  *
  * The unit is a chunk: it holds its share only while it is written, and needs no other chunk to finish. A chunk whose client is slow
- * lends its share to waiting writes, so that no write waits for the client of another. A store that holds whole chunks first writes
+ * lends its share to waiting writes: while memory is free only to those of its own account and of accounts that hold less, so that an
+ * account waits for no client of another while it has less than that one. A store that holds whole chunks first writes
  * out what it has, and the share counts until that is stored. The part of a chunk that stays in the store's buffer (256 KiB at
  * most) is bounded for each connection, not here.
  */
 
+import { type BodyBudget, bodyBudget } from '../../base/body-budget.ts';
 import type { ChunkMemory } from '../../ports/chunk-store.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
-import type { BodyMemory } from '../../ports/object-bytes.ts';
 
 interface Waiter {
   readonly bytes: number;
@@ -22,103 +24,153 @@ const shareMax = 512 * 1024;
 /** A client that takes longer than this for `paceBytes` is slow. */
 const patienceMs = 100;
 
-export class WriteBudget implements ShareBudget {
-  readonly #bytesMax: number;
+export class WriteBudget {
+  /** Its holders are accounts. */
+  readonly #memory: BodyBudget;
   readonly #clock: Pick<Clock, 'elapsed' | 'sleep'>;
-  #taken = 0;
-  readonly #waiting: Waiter[] = [];
-  /** Shares whose clients are waited for. */
-  readonly #parked = new Set<Share>();
+  /** By account, the next one first. */
+  readonly #waiting = new Map<string, Waiter[]>();
+  /** Shares whose clients are waited for, with their accounts. */
+  readonly #parked = new Map<Share, string>();
   #isWatching = false;
 
   constructor(bytesMax: number, clock: Pick<Clock, 'elapsed' | 'sleep'> = systemClock) {
-    this.#bytesMax = bytesMax;
+    this.#memory = bodyBudget(bytesMax);
     this.#clock = clock;
   }
 
   /** Bytes that are held now. */
   get taken(): number {
-    return this.#taken;
+    return this.#memory.usedBytes;
   }
 
   /**
    * The share of a chunk of this size, not yet taken.
-   * @param bufferedMax what its store holds of it at most, where that is more than usual
+   * @param options bufferedMax: what its store holds of it at most, where that is more than usual. account: '' for
+   *   none, which may hold everything
    */
-  open(size: number | undefined, bufferedMax = shareMax): Share {
-    return new Share(this, this.#shareOf(size, bufferedMax));
+  open(
+    size: number | undefined,
+    {
+      bufferedMax = shareMax,
+      account = '',
+    }: { readonly bufferedMax?: number | undefined; readonly account?: string | undefined } = {},
+  ): Share {
+    const budget: ShareBudget = {
+      take: (bytes, signal) => this.take(bytes, signal, account),
+      give: (bytes) => this.give(bytes, account),
+      pass: (bytes) => this.pass(bytes, account),
+      loaned: (bytes) => this.#memory.give(bytes, account),
+      park: (share) => {
+        this.#parked.set(share, account);
+        return this.#clock.elapsed();
+      },
+      unpark: (share) => void this.#parked.delete(share),
+    };
+    return new Share(budget, this.#shareOf(size, bufferedMax));
   }
 
   #shareOf(size: number | undefined, bufferedMax = shareMax): number {
-    return Math.min(size ?? bufferedMax, bufferedMax, this.#bytesMax);
+    return Math.min(size ?? bufferedMax, bufferedMax, this.#memory.limitBytes);
   }
 
   /**
    * Takes the share of a chunk of this size, which `give` gets back. Waits until there is room; rejects with the signal's
    * reason.
    */
-  async take(size: number | undefined, signal?: AbortSignal): Promise<number> {
+  async take(size: number | undefined, signal?: AbortSignal, account = ''): Promise<number> {
     const bytes = this.#shareOf(size, size);
-    if (this.#waiting.length > 0 || !this.#makeSpace(bytes)) return this.#wait(bytes, signal);
-    this.#taken += bytes;
+    if (this.#waiting.size > 0 || !this.#makeSpace(bytes, account))
+      return this.#wait({ bytes, account }, signal);
+    this.#memory.add(bytes, account);
     return bytes;
   }
 
   /** Takes the share of what is in memory already and waits for no client: to hold it back would free nothing. */
-  pass(size: number): number {
+  pass(size: number, account = ''): number {
     const bytes = this.#shareOf(size);
-    this.#taken += bytes;
+    this.#memory.add(bytes, account);
     return bytes;
   }
 
-  give(bytes: number): void {
-    this.#taken -= bytes;
+  give(bytes: number, account = ''): void {
+    this.#memory.give(bytes, account);
     this.#admit();
   }
 
-  park(share: Share): number {
-    this.#parked.add(share);
-    return this.#clock.elapsed();
+  /** @param spilling the bytes that become free soon */
+  #fits(bytes: number, account: string, spilling = 0): boolean {
+    return account === '' ? this.#isFree(bytes - spilling) : this.#memory.hasSpace(bytes, account, spilling);
   }
 
-  unpark(share: Share): void {
-    this.#parked.delete(share);
+  #isFree(bytes: number): boolean {
+    return this.#memory.usedBytes + bytes <= this.#memory.limitBytes;
   }
 
-  #makeSpace(bytes: number): boolean {
-    if (this.#taken + bytes <= this.#bytesMax) return true;
+  /** Admits by what slow clients hold, where the budget alone does not. */
+  #makeSpace(bytes: number, account: string): boolean {
+    if (this.#fits(bytes, account)) return true;
     const slowSince = this.#clock.elapsed() - patienceMs;
+    const slow = [...this.#parked].filter(([share]) => share.since <= slowSince);
+    const slowBytes = slow.reduce((sum, [share]) => sum + share.takenBytes, 0);
+    const isForAll = !this.#isFree(bytes) && this.#fits(bytes, account, slowBytes);
     let spilling = 0;
-    for (const share of this.#parked) {
-      if (share.since > slowSince) continue;
+    for (const [share, owner] of slow) {
+      if (!isForAll && !this.#lendsAlways(owner, account)) continue;
       const spilled = share.spill();
       if (spilled > 0) {
         spilling += spilled;
         // Enough memory becomes free when the store has written it.
-        if (this.#taken + bytes - spilling <= this.#bytesMax) return false;
+        if (this.#fits(bytes, account, spilling)) return false;
         continue;
       }
       this.#parked.delete(share);
-      this.#taken -= share.lend();
-      if (this.#taken + bytes <= this.#bytesMax) return true;
+      share.lend();
+      if (this.#fits(bytes, account)) return true;
     }
     return false;
   }
 
-  /** In line, so that small shares do not starve a large one. */
-  #admit(): void {
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (!this.#makeSpace(next.bytes)) return;
-      this.#waiting.shift();
-      this.#taken += next.bytes;
-      next.admit();
-    }
+  /**
+   * An account that has its share takes nothing from slow clients of accounts that hold less. Those of accounts that hold
+   * more lend to it, else stalled clients of one account would leave little to all others.
+   */
+  #lendsAlways(owner: string, account: string): boolean {
+    const { usedBytesOf } = this.#memory;
+    return owner === account || usedBytesOf(owner) > usedBytesOf(account);
   }
 
-  #wait(bytes: number, signal: AbortSignal | undefined): Promise<number> {
+  #admit(): void {
+    while (this.#admitNext());
+  }
+
+  /** Small shares do not starve a large one: while that waits for memory, those behind it wait too. */
+  #admitNext(): boolean {
+    for (const [account, waiting] of this.#waiting) {
+      const [next] = waiting;
+      if (next === undefined) continue;
+      if (this.#makeSpace(next.bytes, account)) {
+        waiting.shift();
+        this.#waiting.delete(account);
+        if (waiting.length > 0) this.#waiting.set(account, waiting);
+        this.#memory.add(next.bytes, account);
+        next.admit();
+        return true;
+      }
+      if (!this.#isFree(next.bytes)) return false;
+    }
+    return false;
+  }
+
+  #wait(
+    { bytes, account }: { readonly bytes: number; readonly account: string },
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
+        const waiting = this.#waiting.get(account) ?? [];
+        waiting.splice(waiting.indexOf(waiter), 1);
+        if (waiting.length === 0) this.#waiting.delete(account);
         reject(signal?.reason);
         // The abandoned write may have been the first in line.
         this.#admit();
@@ -132,7 +184,11 @@ export class WriteBudget implements ShareBudget {
       };
       if (signal?.aborted) return reject(signal.reason);
       signal?.addEventListener('abort', leave, { once: true });
-      this.#waiting.push(waiter);
+      const waiting = this.#waiting.get(account) ?? [];
+      waiting.push(waiter);
+      this.#waiting.set(account, waiting);
+      // What waits before it may wait for its account only.
+      this.#admit();
       void this.#watch();
     });
   }
@@ -141,48 +197,12 @@ export class WriteBudget implements ShareBudget {
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.size > 0) {
       await this.#clock.sleep(patienceMs);
       this.#admit();
     }
     this.#isWatching = false;
   }
-}
-
-// Counts the bytes of bodies that are held whole, up to a bound.
-
-interface BodyBudget extends BodyMemory {
-  readonly usedBytes: number;
-  readonly limitBytes: number;
-}
-
-/** The last part of the memory is reserved for holders that hold nothing yet, or stay within as much. */
-const sparedPart = 1 / 4;
-
-export function bodyBudget(bytesMax: number): BodyBudget {
-  let taken = 0;
-  const byHolder = new Map<string, number>();
-  const sparedBytes = bytesMax * sparedPart;
-  return {
-    limitBytes: bytesMax,
-    get usedBytes() {
-      return taken;
-    },
-    take(bytes, holder) {
-      const before = byHolder.get(holder) ?? 0;
-      const left = bytesMax - taken - bytes;
-      if (left < 0 || (before > 0 && before + bytes > sparedBytes && left < sparedBytes)) return false;
-      taken += bytes;
-      byHolder.set(holder, before + bytes);
-      return true;
-    },
-    give(bytes, holder) {
-      taken -= bytes;
-      const reserved = (byHolder.get(holder) ?? 0) - bytes;
-      if (reserved > 0) byHolder.set(holder, reserved);
-      else byHolder.delete(holder);
-    },
-  };
 }
 
 // The share of a write budget that one chunk holds, and the pace of its client.
@@ -197,6 +217,8 @@ interface ShareBudget {
   give(bytes: number): void;
   /** Takes without waiting. @returns what was taken */
   pass(bytes: number): number;
+  /** The share was lent: no write is admitted for it yet. */
+  loaned(bytes: number): void;
   /** Allows the share to be lent. @returns ms elapsed */
   park(share: Share): number;
   unpark(share: Share): void;
@@ -221,6 +243,10 @@ export class Share implements ChunkMemory {
   constructor(budget: ShareBudget, bytes: number) {
     this.#budget = budget;
     this.#bytes = bytes;
+  }
+
+  get takenBytes(): number {
+    return this.#taken;
   }
 
   /** Waits until there is room; rejects with the signal's reason. */
@@ -272,16 +298,17 @@ export class Share implements ChunkMemory {
     this.#budget.give(excess);
   }
 
-  /** @returns what is taken back */
-  lend(): number {
+  lend(): void {
     const bytes = this.#taken;
     this.#taken = 0;
-    return bytes;
+    this.#budget.loaned(bytes);
   }
 
   close(): void {
     this.#isClosed = true;
     this.#budget.unpark(this);
-    if (this.#taken > 0) this.#budget.give(this.lend());
+    const bytes = this.#taken;
+    this.#taken = 0;
+    if (bytes > 0) this.#budget.give(bytes);
   }
 }

@@ -66,25 +66,25 @@ export function cloudKms({ call, arns, users, defaultKey, clock, close }: CloudK
       const isAbsent = age === 'stale' && absentUntil.elapsed > Number.NEGATIVE_INFINITY;
       return defaultArn === undefined && !isAbsent ? undefined : toDescription(arn, defaultArn);
     },
-    async describe(name, cause) {
+    async describe(name, { cause } = {}) {
       const arn = await arns.find(name, cause);
       return toDescription(arn, namedUsers(arn) === undefined ? await findDefault(cause) : undefined);
     },
-    async generate(keyId, context, cause) {
+    async generate(keyId, context, { cause } = {}) {
       const asked = { KeyId: keyId, KeySpec: 'AES_256', EncryptionContext: context };
       const answer = await call('GenerateDataKey', asked, cause);
       return { ...readWrapped(answer), key: readKey(answer, 'unavailable') };
     },
-    async wrap(keyId, key, context, cause) {
+    async wrap(keyId, key, context, { cause } = {}) {
       const Plaintext = Buffer.from(key).toString('base64');
       const asked = { KeyId: keyId, Plaintext, EncryptionContext: context };
       return readWrapped(await call('Encrypt', asked, cause));
     },
-    async unwrap({ keyId, wrapped }, context, cause) {
+    async unwrap({ keyId, wrapped }, context, { cause } = {}) {
       const asked = { CiphertextBlob: encode(wrapped), KeyId: keyId, EncryptionContext: context };
       return readKey(await call('Decrypt', asked, cause), 'tampered');
     },
-    async rewrap({ keyId, wrapped }, context, cause) {
+    async rewrap({ keyId, wrapped }, context, { cause } = {}) {
       const asked = {
         CiphertextBlob: encode(wrapped),
         SourceKeyId: keyId,

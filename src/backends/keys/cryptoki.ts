@@ -2,8 +2,10 @@
  * Functions of a PKCS#11 module through koffi (Cryptoki 2.40, https://docs.oasis-open.org/pkcs11/pkcs11-base/v2.40/). All that may talk to
  * the device run on a thread of the runtime, so they block no event loop. Structures are laid out here: 64-bit words, as on Linux.
  */
+
 import type { KoffiFunc } from 'koffi';
 import { loadOptional } from '../../base/optional-packages.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import { later } from '../data/cluster-pool/librados.ts';
 
 /** A call that the module answered with an error code. */
@@ -78,7 +80,7 @@ const signatures = {
   C_DecryptInit: { at: 33, takes: [word, p, word] },
   C_Decrypt: { at: 34, takes: [word, p, word, p, p] },
 } as const;
-/** The list begins with a version, which takes a word with what fills it up. */
+/** The list begins with a CK_VERSION, padded to 8 bytes. */
 const listedFrom = 8;
 const listedFunctions = 35;
 
@@ -138,7 +140,7 @@ export async function loadCryptoki(path: string): Promise<Cryptoki> {
   return build({ ask, address: (memory) => koffi.address(memory) });
 }
 
-/** By the list that a module gives: the standard requires it to export no other function. */
+/** Finds the functions through C_GetFunctionList, the only function that the standard requires a module to export. */
 function listFunctions(koffi: typeof import('koffi'), path: string): ReadonlyMap<string, Call> {
   const readList = koffi
     .load(path)
@@ -247,7 +249,7 @@ function build(native: Native): Cryptoki {
     async findSlot(label) {
       for (const slot of await slots()) {
         const info = await tokenInfo(slot);
-        const text = new TextDecoder().decode(info.subarray(labelAt, labelBytes)).trimEnd();
+        const text = decodeUtf8(info.subarray(labelAt, labelBytes)).trimEnd();
         if (text === label) return slot;
       }
       return undefined;

@@ -1,6 +1,7 @@
 /** Requests to a key provider over HTTP: the address is checked at each connect, redirects are not followed, answers are bounded. */
 import { type KeyDescription, KeyFailure } from '../../ports/key-provider.ts';
 import { type EgressOptions, guardedAgent } from '../egress.ts';
+import { keyTurnsMax } from './steady-provider.ts';
 
 interface KeyRequest {
   readonly method: 'GET' | 'POST' | 'PUT';
@@ -25,7 +26,8 @@ export interface KeyRequests {
 
 /** A longer answer is refused. */
 const answerBytesMax = 64 * 1024;
-const connections = 16;
+/** More than there are calls at a time, so that log-ins and probes wait for none of them. */
+const connections = keyTurnsMax + 3;
 
 export function keyRequests(options: Omit<EgressOptions, 'connections'>): KeyRequests {
   const agent = guardedAgent({ ...options, connections });

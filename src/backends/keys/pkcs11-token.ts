@@ -1,5 +1,5 @@
 /** One token: its sessions, the log-in, and the handles of its keys. */
-import { Semaphore } from '../../base/mutex.ts';
+import { Semaphore, SharedSemaphore } from '../../base/mutex.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { KeyFailure } from '../../ports/key-provider.ts';
 import { type Cryptoki, codes, type FoundKey, loadCryptoki, Pkcs11Error, pinFlags } from './cryptoki.ts';
@@ -33,7 +33,8 @@ const refusals: ReadonlySet<number> = new Set([codes.pinIncorrect, codes.pinInva
 
 export class Token {
   readonly #options: TokenOptions;
-  readonly #turns: Semaphore;
+  /** Of accounts: calls are short, so one account may hold all sessions while no other one waits. */
+  readonly #turns: SharedSemaphore;
   /** When each piece of work began that has not ended. */
   readonly #begun = new Set<{ readonly at: number }>();
   readonly #idle: bigint[] = [];
@@ -47,15 +48,15 @@ export class Token {
 
   constructor(options: TokenOptions) {
     this.#options = options;
-    this.#turns = new Semaphore(options.sessions);
+    this.#turns = new SharedSemaphore(options.sessions, Number.POSITIVE_INFINITY);
   }
 
-  /** Runs a piece of work in a session. @throws KeyFailure `unavailable` where the token does not answer */
-  async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+  /** Runs a piece of work in a session, in a turn of its owner. @throws KeyFailure `unavailable` where the token does not answer */
+  async use<T>(work: (session: Session) => Promise<T>, owner = ''): Promise<T> {
     const { module, clock } = this.#options;
     this.#assertAnswers();
     try {
-      return await this.#turns.run(() =>
+      return await this.#turns.run(owner, () =>
         this.#noted(() => module.run((cryptoki) => this.#inSession(cryptoki, work))),
       );
     } catch (cause) {
@@ -216,8 +217,9 @@ export class Token {
   }
 }
 
-// A PKCS#11 module of this process, which all gateways in it share, because Cryptoki is initialized once for a process. A module sees tokens
-// that were removed or added only after it was initialized again; that waits for the calls that run.
+// A PKCS#11 module of this process, which all gateways in it share, because Cryptoki is initialized once for a process.
+// A module sees tokens that were removed or added only after it was initialized again; that waits for the calls that
+// run.
 
 /** The shortest time between two initializations. */
 const resetEveryMs = 2_000;

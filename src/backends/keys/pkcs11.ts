@@ -2,15 +2,18 @@
  * Keys of a security module, by PKCS#11: AES keys that never leave their token wrap with AES-GCM there. Keys with one label are versions of
  * one key; the one with the highest CKA_ID wraps.
  *
- * Format of a wrapped key: `1 | length of the CKA_ID (1) | CKA_ID | nonce (12) | ciphertext | tag (16)`. The context is authenticated with it.
+ * Format of a wrapped key: `1 | length of the CKA_ID (1) | CKA_ID | nonce (12) | ciphertext | tag (16)`. The context is
+ * authenticated with it.
  */
 
 import type { Clock } from '../../ports/clock.ts';
 import { cipherKeyBytes, nonceBytes, tagBytes } from '../../ports/cryptography.ts';
 import {
+  arnName,
   type KeyContext,
   type KeyDescription,
   KeyFailure,
+  type KeyUse,
   type WrappedKey,
 } from '../../ports/key-provider.ts';
 import type { Random } from '../../ports/random.ts';
@@ -45,11 +48,14 @@ interface Wrapped {
 type Work<T> = (session: Session, token: Token) => Promise<T>;
 
 /** The first token that is present, has the key, and can use it. */
-async function tryTokens<T>(tokens: readonly Token[], work: Work<T>): Promise<T> {
+async function tryTokens<T>(
+  tokens: readonly Token[],
+  { owner, work }: { readonly owner: string; readonly work: Work<T> },
+): Promise<T> {
   let last: KeyFailure | undefined;
   for (const token of tokens) {
     try {
-      return await token.use((session) => work(session, token));
+      return await token.use((session) => work(session, token), owner);
     } catch (cause) {
       if (!(cause instanceof KeyFailure) || !passedOn.has(cause.reason)) throw cause;
       // A key that one token lacks, or cannot use, may be in one that does not answer.
@@ -62,13 +68,18 @@ async function tryTokens<T>(tokens: readonly Token[], work: Work<T>): Promise<T>
 
 export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Options): RemoteProvider {
   const tokens = labels.map((each) => new Token({ ...options, label: each }));
-  const inToken = <T>(work: Work<T>): Promise<T> => tryTokens(tokens, work);
+  const inToken = <T>(owner: string, work: Work<T>): Promise<T> => tryTokens(tokens, { owner, work });
   const aad = (context: KeyContext): Uint8Array => utf8.encode(canonicalText(context));
 
-  async function wrapUnder(name: string, key: Uint8Array, context: KeyContext): Promise<WrappedKey> {
+  async function wrapUnder(
+    name: string,
+    key: Uint8Array,
+    context: KeyContext,
+    use?: KeyUse,
+  ): Promise<WrappedKey> {
     const keyId = assertLabel(bareKeyId(name));
     const nonce = random.bytes(nonceBytes);
-    return inToken(async (session, token) => {
+    return inToken(findOwner(context, use), async (session, token) => {
       const { handle, id } = newest(await token.findKeys(session, keyId), keyId);
       const sealed = await session.cryptoki.encrypt(
         session.handle,
@@ -79,30 +90,21 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
     });
   }
 
-  async function unwrap({ keyId, wrapped }: WrappedKey, context: KeyContext): Promise<Uint8Array> {
+  async function unwrap(
+    { keyId, wrapped }: WrappedKey,
+    context: KeyContext,
+    use?: KeyUse,
+  ): Promise<Uint8Array> {
     const { id, nonce, sealed } = split(wrapped);
-    return inToken(async (session, token) => {
+    return inToken(findOwner(context, use), async (session, token) => {
       const key = (await token.findKeys(session, keyId)).find((each) => isSame(each.id, id));
       if (key === undefined)
         throw new KeyFailure(
           'unknown-key',
           `no token has version ${Buffer.from(id).toString('hex')} of ${keyId}`,
         );
-      try {
-        return await session.cryptoki.decrypt(
-          session.handle,
-          { key: key.handle, iv: nonce, aad: aad(context) },
-          sealed,
-        );
-      } catch (cause) {
-        if (!(cause instanceof Pkcs11Error)) throw cause;
-        // SoftHSM has one code for a wrong tag and for a device that fails.
-        if (ambiguous.has(cause.code)) {
-          await token.assertPresent(session.cryptoki);
-          await assertWraps(session, key, random);
-        } else if (!unauthentic.has(cause.code)) throw cause;
-        throw new KeyFailure('tampered', `it is not what ${keyId} wrapped`, { cause });
-      }
+      const asked = { key, keyId, iv: nonce, aad: aad(context), sealed };
+      return decryptIn(token, session, { ...asked, random });
     });
   }
 
@@ -113,25 +115,29 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
     isDistant: true,
     describeKnown,
     describe: async (name) => describeKnown(name),
-    async generate(keyId, context) {
+    async generate(keyId, context, use) {
       const key = random.bytes(cipherKeyBytes);
-      return { ...(await wrapUnder(keyId, key, context)), key };
+      return { ...(await wrapUnder(keyId, key, context, use)), key };
     },
     wrap: wrapUnder,
     unwrap,
-    async rewrap(wrapped, context) {
+    async rewrap(wrapped, context, use) {
       const { id } = split(wrapped.wrapped);
-      const current = await inToken(async (session, token) =>
+      const current = await inToken(findOwner(context, use), async (session, token) =>
         newest(await token.findKeys(session, wrapped.keyId), wrapped.keyId),
       );
       if (isSame(current.id, id)) return undefined;
-      return wrapUnder(wrapped.keyId, await unwrap(wrapped, context), context);
+      return wrapUnder(wrapped.keyId, await unwrap(wrapped, context, use), context, use);
     },
-    probe: () => inToken((session, token) => token.assertPresent(session.cryptoki)),
+    probe: () => inToken('', (session, token) => token.assertPresent(session.cryptoki)),
     isStuck: () => tokens.some((token) => token.isStuck),
     close: async () => void (await Promise.all(tokens.map((token) => token.close()))),
   };
 }
+
+/** Whose turn a call takes: that of the account, or of the bucket that the context names where there is none. */
+const findOwner = ({ [arnName]: arn = '' }: KeyContext, use: KeyUse | undefined): string =>
+  use?.account ?? arn.split('/')[0] ?? '';
 
 const passedOn: ReadonlySet<string> = new Set(['unavailable', 'unknown-key', 'denied']);
 const ambiguous: ReadonlySet<number> = new Set([codes.generalError, codes.functionFailed]);
@@ -140,6 +146,33 @@ const unauthentic: ReadonlySet<number> = new Set([
   codes.encryptedDataLength,
   codes.aeadDecryptFailed,
 ]);
+
+/** @throws KeyFailure `tampered` where the device works, and refuses what it was given */
+async function decryptIn(
+  token: Token,
+  session: Session,
+  asked: {
+    readonly key: FoundKey;
+    readonly keyId: string;
+    readonly iv: Uint8Array;
+    readonly aad: Uint8Array;
+    readonly sealed: Uint8Array;
+    readonly random: Random;
+  },
+): Promise<Uint8Array> {
+  const { key, keyId, iv, aad, sealed, random } = asked;
+  try {
+    return await session.cryptoki.decrypt(session.handle, { key: key.handle, iv, aad }, sealed);
+  } catch (cause) {
+    if (!(cause instanceof Pkcs11Error)) throw cause;
+    // SoftHSM has one code for a wrong tag and for a device that fails.
+    if (ambiguous.has(cause.code)) {
+      await token.assertPresent(session.cryptoki);
+      await assertWraps(session, key, random);
+    } else if (!unauthentic.has(cause.code)) throw cause;
+    throw new KeyFailure('tampered', `it is not what ${keyId} wrapped`, { cause });
+  }
+}
 
 /**
  * Wraps and unwraps a random text, which proves that the device works and that a failure before came from what it was given.

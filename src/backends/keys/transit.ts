@@ -6,12 +6,14 @@
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { cipherKeyBytes, type Hasher } from '../../ports/cryptography.ts';
 import {
   type KeyContext,
   type KeyDescription,
   KeyFailure,
+  type KeyUse,
   type WrappedKey,
 } from '../../ports/key-provider.ts';
 import type { Random } from '../../ports/random.ts';
@@ -42,7 +44,7 @@ export function transit(options: TransitOptions): RemoteProvider {
     name: string,
     key: Uint8Array,
     context: KeyContext,
-    cause?: Cause,
+    { cause }: KeyUse = {},
   ): Promise<WrappedKey> {
     const keyId = bareKeyId(name);
     await engine.assertExists(keyId, cause);
@@ -59,12 +61,12 @@ export function transit(options: TransitOptions): RemoteProvider {
     isDistant: true,
     describeKnown,
     describe: async (name) => describeKnown(name),
-    async generate(keyId, context, cause) {
+    async generate(keyId, context, use) {
       const key = random.bytes(cipherKeyBytes);
-      return { ...(await wrapUnder(keyId, key, context, cause)), key };
+      return { ...(await wrapUnder(keyId, key, context, use)), key };
     },
     wrap: wrapUnder,
-    async unwrap({ keyId, wrapped }, context, cause) {
+    async unwrap({ keyId, wrapped }, context, { cause } = {}) {
       const body = { ciphertext: decodeCiphertext(wrapped), context: encodeContext(context) };
       const answer = await engine.ask('decrypt', keyId, { body, cause });
       const plain = decode(answer['plaintext']);
@@ -76,7 +78,7 @@ export function transit(options: TransitOptions): RemoteProvider {
         throw new KeyFailure('tampered', `${keyId} wrapped it for another place`);
       return plain.slice(0, cipherKeyBytes);
     },
-    async rewrap({ keyId, wrapped }, context, cause) {
+    async rewrap({ keyId, wrapped }, context, { cause } = {}) {
       const ciphertext = decodeCiphertext(wrapped);
       const body = { ciphertext, context: encodeContext(context) };
       const answer = await engine.ask('rewrap', keyId, { body, cause });
@@ -104,7 +106,7 @@ function decode(text: unknown): Uint8Array {
 const wrappedVersion = (ciphertext: string): string => ciphertextPattern.exec(ciphertext)?.[1] ?? '';
 
 function decodeCiphertext(wrapped: Uint8Array): string {
-  const text = new TextDecoder().decode(wrapped);
+  const text = decodeUtf8(wrapped);
   if (ciphertextPattern.test(text)) return text;
   throw new KeyFailure('denied', 'it was not wrapped by a transit engine');
 }

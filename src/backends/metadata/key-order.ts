@@ -33,7 +33,8 @@ interface KeyColumn {
 /** Turns UTF-8 bytes into text; each runtime has its fastest way. */
 export type DecodeText = (bytes: Uint8Array, start: number, end: number) => string;
 
-const utf8 = new TextDecoder();
+/** A key may begin with U+FEFF, which a plain decoder leaves out. */
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 export const decodePortably: DecodeText = (bytes, start, end) => utf8.decode(bytes.subarray(start, end));
 
 export interface TableOrder {

@@ -1,6 +1,16 @@
-/** Gathers rows and writes them together: after a second, when many wait, or when a caller flushes them. */
+/**
+ * Gathers rows and writes them together: after a second, when many wait, or when a caller flushes them. Rows of all
+ * tenants share a write, so a row that the store refuses for itself, such as one that is too long, is found and dropped
+ * alone.
+ */
 import type { Clock } from '../../ports/clock.ts';
-import type { LateWrites, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import {
+  isRowFailure,
+  isStoreFailure,
+  type LateWrites,
+  type MetadataStore,
+  type SideChange,
+} from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 
 const restMs = 1_000;
@@ -9,11 +19,13 @@ const manyBytes = 256 * 1024;
 /** Above this, callers wait, so that a slow store does not take unbounded memory. */
 const fullBytes = 4 * 1024 * 1024;
 const rowsPerWrite = 256;
+/** Halvings of a flush after errors that may be about a row, or about the store: enough to find two rows. */
+const doubtfulHalvingsMax = 16;
 
 export interface LateWritesPorts {
   readonly metadata: Pick<MetadataStore, 'apply'>;
   readonly clock: Pick<Clock, 'sleep'>;
-  readonly telemetry: Pick<Telemetry, 'log'>;
+  readonly telemetry: Pick<Telemetry, 'log' | 'count'>;
 }
 
 class Gathered implements LateWrites {
@@ -57,20 +69,65 @@ class Gathered implements LateWrites {
     this.#bytes = 0;
     const stalled = this.#stalled;
     this.#stalled = [];
-    const { metadata, telemetry } = this.#ports;
-    for (let first = 0; first < rows.length; first += rowsPerWrite) {
-      try {
-        await metadata.apply(rows.slice(first, first + rowsPerWrite));
-      } catch (cause) {
-        // These rows are kept on a best effort: a store that fails must not fill the memory as well.
-        telemetry.log('WARN', 'rows of the write-behind buffer were lost', {
-          rows: rows.length - first,
-          cause,
-        });
-        break;
-      }
+    const outcome = new WriteOutcome();
+    try {
+      for (let first = 0; first < rows.length; first += rowsPerWrite)
+        await this.#apply(rows.slice(first, first + rowsPerWrite), outcome);
+    } catch (cause) {
+      // These rows are kept on a best effort: a store that fails must not fill the memory as well.
+      this.#reportLost('store', { rows: rows.length - outcome.settled, cause });
     }
+    if (outcome.refused > 0) this.#reportLost('row', { rows: outcome.refused, cause: outcome.cause });
     for (const resume of stalled) resume();
+  }
+
+  /**
+   * Halves what the store refuses until each refused row is alone. A write that is refused has written nothing.
+   * @throws what fails in the store
+   */
+  async #apply(rows: readonly SideChange[], outcome: WriteOutcome): Promise<void> {
+    try {
+      await this.#ports.metadata.apply(rows);
+      outcome.settled += rows.length;
+    } catch (cause) {
+      if (isStoreFailure(cause)) throw cause;
+      if (rows.length === 1) return outcome.refuse(cause);
+      if (!isRowFailure(cause) && !outcome.mayHalve()) throw cause;
+      const middle = rows.length >> 1;
+      await this.#apply(rows.slice(0, middle), outcome);
+      await this.#apply(rows.slice(middle), outcome);
+    }
+  }
+
+  /** One entry of the log for many rows, because clients may cause them. */
+  #reportLost(
+    why: 'row' | 'store',
+    { rows, cause }: { readonly rows: number; readonly cause: unknown },
+  ): void {
+    const { telemetry } = this.#ports;
+    telemetry.count('svc_late_rows_lost_total', { why }, rows);
+    telemetry.log('WARN', 'rows of the write-behind buffer were lost', { why, rows, cause });
+  }
+}
+
+class WriteOutcome {
+  /** Rows that are written or refused. */
+  settled = 0;
+  refused = 0;
+  /** Why the first one was refused. */
+  cause: unknown;
+  #doubtfulHalvings = 0;
+
+  /** Whether an error of no known kind may still be about a row. */
+  mayHalve(): boolean {
+    this.#doubtfulHalvings += 1;
+    return this.#doubtfulHalvings <= doubtfulHalvingsMax;
+  }
+
+  refuse(cause: unknown): void {
+    this.settled += 1;
+    this.refused += 1;
+    this.cause ??= cause;
   }
 }
 

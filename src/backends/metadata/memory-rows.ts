@@ -307,7 +307,7 @@ interface LatestMax {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 class Latest<Value> {
   readonly #max: LatestMax;

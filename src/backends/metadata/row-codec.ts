@@ -15,7 +15,7 @@ import {
 
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 
-/** No value packs to no bytes. @returns a copy, because the packer reuses its buffer */
+/** Every value packs to at least one byte. @returns a copy, because the packer reuses its buffer */
 export const pack = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value));
 /** Blobs in the value share the memory of `bytes`. */
 export const unpack = (bytes: Uint8Array): unknown => packr.unpack(bytes);
@@ -276,8 +276,9 @@ export class RowCodec {
   readonly table: AnyTable;
   readonly order: TableOrder;
   /**
-   * The layout of the rows as data: values are stored by position, so a release may only append columns. A backend stores it beside the data
-   * and compares it, because reading values at wrong positions would return wrong data silently.
+   * The layout of the rows as data: values are stored by position, so a release may only append columns. A backend
+   * stores it beside the data and compares it, because reading values at wrong positions would return wrong data
+   * silently.
    */
   readonly layout: readonly string[];
   readonly #keyBytesMax: number;
@@ -411,7 +412,6 @@ export function isAlive(stored: StoredRow | undefined, now: number): stored is S
 export const rowsPerPage = 1_000;
 
 /** The keys of a table, from behind a position on. */
-
 export function tableSpan({ name }: Pick<AnyTable, 'name'>, position: string | undefined): Span {
   const prefix = new TextEncoder().encode(name);
   const bound = (end: number): Uint8Array => Uint8Array.of(...prefix, end);

@@ -9,6 +9,7 @@ import {
   type CommitOptions,
   commitLimits,
   RowTooLong,
+  rowBytes,
   type SideChange,
   type TableKind,
 } from '../../ports/metadata-store.ts';
@@ -128,24 +129,3 @@ export function assertRow(at: At<AnyTable>, row: Columns): number {
   }
   return bytes;
 }
-
-const encoder = new TextEncoder();
-
-/**
- * The size of a row, the same on every backend: the bytes of its texts, blobs and JSON, 8 for other values. For a short text its length
- * is used, which is close enough and costs nothing.
- */
-function rowBytes(row: Columns): number {
-  let bytes = 0;
-  for (const column in row) {
-    const value = row[column];
-    if (value === undefined) continue;
-    if (typeof value === 'string') bytes += textBytes(value);
-    else if (value instanceof Uint8Array) bytes += value.length;
-    else if (typeof value === 'object') bytes += textBytes(JSON.stringify(value));
-    else bytes += 8;
-  }
-  return bytes;
-}
-
-const textBytes = (text: string): number => (text.length < 256 ? text.length : encoder.encode(text).length);

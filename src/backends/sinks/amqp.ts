@@ -9,8 +9,8 @@ import type { SinkOptions } from './sink-options.ts';
 const frameMax = 64 * 1024;
 
 /**
- * The library reads as many bytes as the header of a frame says, and throws from an event of the socket where that is more than a stream may hold:
- * a server that speaks no AMQP would end the process. Ends the connection instead.
+ * The library reads as many bytes as the header of a frame says, and throws from an event of the socket where that is
+ * more than a stream may hold: a server that speaks no AMQP would end the process. Ends the connection instead.
  */
 function boundFrames(client: object): void {
   // The cast: the socket exists from the constructor on, and has no public name.

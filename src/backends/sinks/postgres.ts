@@ -5,11 +5,8 @@
 
 import { loadOptional } from '../../base/optional-packages.ts';
 import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import { describe, type Place, type Session, sessionSink, sessionTurnsMax } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
-
-/** Connections; each delivery uses one at a time. */
-const connectionsMax = 4;
 
 const columns = 'event_id, subject, content_type, body';
 /** One parameter, in JSON: arrays would need the types that `fetch_types` reads. */
@@ -40,7 +37,8 @@ export async function openPostgres(target: SinkTarget, options: SinkOptions): Pr
       ...(target.username === undefined ? {} : { username: target.username }),
       password: target.password ?? '',
       ssl: tls === undefined ? false : (tls as object),
-      max: connectionsMax,
+      // Each delivery uses one at a time.
+      max: sessionTurnsMax,
       // The library handles no error of the query for them: it would be an unhandled rejection.
       fetch_types: false,
       connect_timeout: Math.ceil(timeoutMs / 1000),

@@ -50,8 +50,8 @@ export async function openRedis(target: SinkTarget, options: SinkOptions): Promi
         const failed = answers.findIndex(([error]) => error !== null);
         if (failed < 0) return { delivered: messages.length };
         const error = `the sink answered ${describe(answers[failed]?.[0])}`;
-        // Each other command of a transaction was applied nevertheless: those behind the failed one are delivered again. All of them are about one
-        // key of the server.
+        // Each other command of a transaction was applied nevertheless: those behind the failed one are delivered
+        // again. All of them are about one key of the server.
         return { delivered: failed, failure: { kind: 'unavailable', error } };
       },
       async close() {

@@ -1,12 +1,14 @@
 /**
- * A sink that holds one connection. A failed or late delivery closes it, and the next delivery connects anew: the client libraries
- * neither reconnect nor queue by themselves, so the pauses of the notify worker are the only backoff, and each connect checks the address.
+ * A sink that holds one connection, of which the owners of the messages take turns. A failed or late delivery closes it,
+ * and the next delivery connects anew: the client libraries neither reconnect nor queue by themselves, so the pauses of
+ * the notify worker are the only backoff, and each connect checks the address.
  */
 
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { resolveGuarded } from '../egress.ts';
+import { sharedSink } from './shared-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 interface Tls {
@@ -44,6 +46,12 @@ interface SessionKind {
   connect(place: Place, signal: AbortSignal): Promise<Session>;
 }
 
+/**
+ * Deliveries on their way at a time; one owner alone has four of these turns. A broker works through a connection in
+ * order, so each delivery waits for those before it, and its time-out ends the connection of all.
+ */
+export const sessionTurnsMax = 5;
+
 const readText = (path: string | undefined): Promise<string> | undefined =>
   path === undefined ? undefined : readFile(path, 'utf8');
 
@@ -61,7 +69,7 @@ export async function readTls(target: SinkTarget, host: string): Promise<Tls> {
 
 export async function sessionSink(
   target: SinkTarget,
-  { mayReach, timeoutMs }: SinkOptions,
+  { mayReach, timeoutMs, clock }: SinkOptions,
   { port, tlsSchemes, connect }: SessionKind,
 ): Promise<EventSink> {
   const url = new URL(target.url);
@@ -81,38 +89,41 @@ export async function sessionSink(
     void session.then((opened) => opened.close()).catch(() => {});
   };
 
-  return {
-    async deliver(messages, signal): Promise<Delivery> {
+  async function deliver(messages: readonly SinkMessage[], signal: AbortSignal): Promise<Delivery> {
+    signal.throwIfAborted();
+    current ??= open();
+    const session = current;
+    let isConnected = false;
+    try {
+      const delivery = await inTime(
+        session.then((opened) => {
+          isConnected = true;
+          const sent = opened.send(messages);
+          return opened.lost === undefined ? sent : Promise.race([sent, opened.lost]);
+        }),
+        { timeoutMs, signal },
+      );
+      const { kind } = delivery.failure ?? {};
+      if (kind === 'unavailable' || kind === 'lost') drop(session);
+      return delivery.failure === undefined ? delivery : hideSecrets(delivery, target);
+    } catch (cause) {
+      drop(session);
       signal.throwIfAborted();
-      current ??= open();
-      const session = current;
-      let isConnected = false;
-      try {
-        const delivery = await inTime(
-          session.then((opened) => {
-            isConnected = true;
-            const sent = opened.send(messages);
-            return opened.lost === undefined ? sent : Promise.race([sent, opened.lost]);
-          }),
-          { timeoutMs, signal },
-        );
-        const { kind } = delivery.failure ?? {};
-        if (kind === 'unavailable' || kind === 'lost') drop(session);
-        return delivery.failure === undefined ? delivery : hideSecrets(delivery, target);
-      } catch (cause) {
-        drop(session);
-        signal.throwIfAborted();
-        const error = cause instanceof Late ? cause.message : `the sink cannot be used: ${describe(cause)}`;
-        const kind = isConnected ? 'lost' : 'unavailable';
-        return hideSecrets({ delivered: 0, failure: { kind, error } }, target);
-      }
-    },
+      const error = cause instanceof Late ? cause.message : `the sink cannot be used: ${describe(cause)}`;
+      const kind = isConnected ? 'lost' : 'unavailable';
+      return hideSecrets({ delivered: 0, failure: { kind, error } }, target);
+    }
+  }
+
+  const sink: EventSink = {
+    deliver,
     async close() {
       const session = current;
       current = undefined;
       await session?.then((opened) => opened.close()).catch(() => {});
     },
   };
+  return sharedSink(sink, { clock, max: sessionTurnsMax });
 }
 
 class Late extends Error {}

@@ -4,13 +4,12 @@ import { amz } from '../../protocol/dialect.ts';
 import { signer } from '../../signing/sign-request.ts';
 import { endedAfterConnect, guardedAgent } from '../egress.ts';
 import { describe, readTls, waves } from './session-sink.ts';
+import { sharedSink, turnsMax } from './shared-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Entries of a request, a limit of the protocol. Ten events stay below its limit of 256 KiB. */
 const entriesMax = 10;
 const answerMax = 64 * 1024;
-const connectionsMax = 16;
-
 interface Answer {
   readonly Successful?: readonly { readonly Id: string }[];
   readonly Failed?: readonly {
@@ -24,7 +23,7 @@ interface Answer {
 export async function openSqs(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
   const { mayReach, timeoutMs, hasher, clock } = options;
   const { ca, cert, key } = await readTls(target, '');
-  const agent = guardedAgent({ mayReach, timeoutMs, connections: connectionsMax, ca, cert, key });
+  const agent = guardedAgent({ mayReach, timeoutMs, connections: turnsMax, ca, cert, key });
   const { origin, host, pathname } = new URL(target.url);
   const isFifo = pathname.endsWith('.fifo');
   const sign = signer({
@@ -75,7 +74,7 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
     }
   }
 
-  return {
+  const sink: EventSink = {
     async deliver(messages, signal): Promise<Delivery> {
       let delivered = 0;
       for (const wave of waves(messages, entriesMax)) {
@@ -91,6 +90,7 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
     },
     close: () => agent.destroy(),
   };
+  return sharedSink(sink, { clock });
 }
 
 async function readAnswer(body: AsyncIterable<Buffer>): Promise<string> {

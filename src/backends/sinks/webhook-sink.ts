@@ -8,8 +8,8 @@ import type { SinkOptions } from './sink-options.ts';
 /** Bytes of an answer that are read; the connection is closed where there are more. */
 const answerMax = 64 * 1024;
 /**
- * Statuses by which a sink refuses this message for good. All other errors are retried; each may be about this message only, for example where
- * a filter in front of the receiver dislikes its key.
+ * Statuses by which a sink refuses this message for good. All other errors are retried; each may be about this message
+ * only, for example where a filter in front of the receiver dislikes its key.
  */
 const refusals: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 

@@ -2,11 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import type { EventSink, SinkTarget } from '../../ports/event-sink.ts';
 import { endedAfterConnect, guardedAgent } from '../egress.ts';
+import { sharedSink, turnsMax } from './shared-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 import { webhookSink } from './webhook-sink.ts';
-
-/** Connections to one sink; the messages of an object use one at a time. */
-const connectionsMax = 16;
 
 const readText = (path: string | undefined): Promise<string> | undefined =>
   path === undefined ? undefined : readFile(path, 'utf8');
@@ -15,9 +13,9 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
   const [ca, cert, key] = await Promise.all(
     [target.caFile, target.certFile, target.keyFile].map((path) => readText(path)),
   );
-  const { mayReach, timeoutMs } = options;
-  const agent = guardedAgent({ mayReach, timeoutMs, connections: connectionsMax, ca, cert, key });
-  return webhookSink(target, options, {
+  const { mayReach, timeoutMs, clock } = options;
+  const agent = guardedAgent({ mayReach, timeoutMs, connections: turnsMax, ca, cert, key });
+  const sink = webhookSink(target, options, {
     async post({ url: { origin, pathname, search }, ...request }) {
       const reply = await agent.request({ ...request, origin, path: pathname + search, method: 'POST' });
       const { location } = reply.headers;
@@ -30,4 +28,5 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
     endedAfterConnect,
     close: () => agent.destroy(),
   });
+  return sharedSink(sink, { clock });
 }

@@ -1,4 +1,7 @@
-/** The failures of requests to a cluster, and the waiting between attempts: doubling, with some of it left to chance, until a budget is spent. */
+/**
+ * The failures of requests to a cluster, and the waiting between attempts: doubling, with some of it left to chance,
+ * until a budget is spent.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const firstMs = 2;

@@ -6,7 +6,6 @@ const causesMax = 4;
 const messageMax = 500;
 
 /** The messages of an error and of its causes: the last one has the text of the operating system. */
-
 export function describeError(cause: unknown): string {
   const messages: string[] = [];
   for (let at = cause; at instanceof Error && messages.length < causesMax; at = at.cause)

@@ -6,7 +6,6 @@ type ServerAttributes = Readonly<Record<'server.address', string>> &
 const ports: Readonly<Record<string, number>> = { http: 80, https: 443 };
 
 /** @param authority `host` or `host:port`, as in a Host header. @param scheme names the port where the authority has none */
-
 export function describeServer(authority: string, scheme: string): ServerAttributes | undefined {
   const [, host = '', port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(authority) ?? [];
   const address = host.replace(/^\[|\]$/g, '');
@@ -16,7 +15,6 @@ export function describeServer(authority: string, scheme: string): ServerAttribu
 }
 
 /** The path of a URL is left out, because it may contain a token. */
-
 export function describeServerOfUrl(url: string): ServerAttributes | undefined {
   if (!URL.canParse(url)) return undefined;
   const { host, protocol } = new URL(url);

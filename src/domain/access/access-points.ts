@@ -265,11 +265,12 @@ export async function reachThrough(
   { account, name }: Pick<AccessPointRow, 'account' | 'name'>,
 ): Promise<Reached> {
   const { row: accessPoint } = await openAccessPoint(ctx, account, name);
-  const bucket = await openBucket(ctx, accessPoint.bucket);
+  const bucket = await lookUpBucket(ctx, accessPoint.bucket);
   // One of the former owner's account is left if its creator died before it read the bucket again.
   const isOwn = accessPoint.account === accessPoint.bucketOwner;
-  if (bucket.id !== accessPoint.bucketId || (isOwn && bucket.owner !== accessPoint.account))
-    throw fail('NoSuchBucket', { elements: { BucketName: accessPoint.bucket } });
+  const isIts = bucket?.id === accessPoint.bucketId && !(isOwn && bucket.owner !== accessPoint.account);
+  // The caller is not authorized yet: it gets the name that it knows, and not that of the bucket.
+  if (bucket === undefined || !isIts) throw fail('NoSuchBucket', { elements: { BucketName: name } });
   return { bucket, accessPoint };
 }
 

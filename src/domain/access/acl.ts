@@ -7,22 +7,6 @@ export type AclOf = 'bucket' | 'object';
 /** The largest number of grants in one ACL (public API). */
 export const grantsMax = 100;
 
-const cannedOfObjects = [
-  'private',
-  'public-read',
-  'public-read-write',
-  'authenticated-read',
-  'aws-exec-read',
-  'bucket-owner-read',
-  'bucket-owner-full-control',
-] as const;
-const cannedNames = { bucket: [...cannedOfObjects, 'log-delivery-write'], object: cannedOfObjects } as const;
-type CannedAcl = (typeof cannedNames)['bucket'][number];
-
-/** The canned ACL of that name; undefined when this kind of resource has none. */
-export const cannedAcl = (of: AclOf, name: string): CannedAcl | undefined =>
-  cannedNames[of].find((each) => each === name);
-
 /** An ACL as a request gives it: a canned ACL, or grants. */
 export type RequestedAcl = { readonly canned: CannedAcl } | { readonly grants: readonly Grant[] };
 
@@ -49,24 +33,51 @@ export const groupUris: Readonly<Record<Group, string>> = {
   LogDelivery: 'http://acs.amazonaws.com/groups/s3/LogDelivery',
 };
 
-/** The grants of a canned ACL, without the owner's full control. */
-const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]>> = {
-  private: () => [],
-  'public-read': () => [toGroup('AllUsers', 'READ')],
-  'public-read-write': () => [toGroup('AllUsers', 'READ'), toGroup('AllUsers', 'WRITE')],
-  'authenticated-read': () => [toGroup('AuthenticatedUsers', 'READ')],
-  // The service has no machine images, so there is no image service to grant anything to.
-  'aws-exec-read': () => [],
-  'bucket-owner-read': ({ bucketOwner }) => [toUser(bucketOwner, 'READ')],
-  'bucket-owner-full-control': ({ bucketOwner }) => [toUser(bucketOwner, 'FULL_CONTROL')],
-  'log-delivery-write': () => [toGroup('LogDelivery', 'WRITE'), toGroup('LogDelivery', 'READ_ACP')],
-};
+interface CannedAcl {
+  /** The grants, without the owner's full control. */
+  readonly beside: (owners: AclOwners) => readonly Grant[];
+  readonly isForBucketsOnly?: true;
+  /** Under BucketOwnerPreferred, the bucket's owner owns an object that is written with it. */
+  readonly handsOver?: true;
+  /**
+   * Under BucketOwnerEnforced it is accepted, because it changes nothing: always, or only when the bucket's owner writes an object. Absent:
+   * refused.
+   */
+  readonly changesNothing?: 'always' | 'for-own-writes';
+}
+
+const cannedAcls: ReadonlyMap<string, CannedAcl> = new Map(
+  Object.entries<CannedAcl>({
+    private: { beside: () => [], changesNothing: 'for-own-writes' },
+    'public-read': { beside: () => [toGroup('AllUsers', 'READ')] },
+    'public-read-write': { beside: () => [toGroup('AllUsers', 'READ'), toGroup('AllUsers', 'WRITE')] },
+    'authenticated-read': { beside: () => [toGroup('AuthenticatedUsers', 'READ')] },
+    // The service has no machine images, so there is no image service to grant anything to.
+    'aws-exec-read': { beside: () => [] },
+    'bucket-owner-read': { beside: ({ bucketOwner }) => [toUser(bucketOwner, 'READ')] },
+    'bucket-owner-full-control': {
+      beside: ({ bucketOwner }) => [toUser(bucketOwner, 'FULL_CONTROL')],
+      handsOver: true,
+      changesNothing: 'always',
+    },
+    'log-delivery-write': {
+      beside: () => [toGroup('LogDelivery', 'WRITE'), toGroup('LogDelivery', 'READ_ACP')],
+      isForBucketsOnly: true,
+    },
+  }),
+);
+
+/** The canned ACL of that name; undefined when this kind of resource has none. */
+export function cannedAcl(of: AclOf, name: string): CannedAcl | undefined {
+  const found = cannedAcls.get(name);
+  return found?.isForBucketsOnly === true && of === 'object' ? undefined : found;
+}
 
 /** The grants of an ACL, without a grant to the bucket's owner when the bucket's owner has full control already. */
 export function resolveGrants(input: RequestedAcl, owners: AclOwners): readonly Grant[] {
   if ('grants' in input) return input.grants;
   const { owner, bucketOwner } = owners;
-  const others = beside[input.canned](owners);
+  const others = input.canned.beside(owners);
   const isOwn = owner === bucketOwner;
   return [
     toUser(owner, 'FULL_CONTROL'),

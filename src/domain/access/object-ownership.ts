@@ -27,14 +27,11 @@ export async function readOwnership(ctx: Ctx, bucket: BucketRow): Promise<Owners
   return controls?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter';
 }
 
-/**
- * Under BucketOwnerEnforced an ACL is accepted if it changes nothing: the bucket's owner has full control anyway. `private`
- * changes nothing where the bucket's owner also owns the object.
- */
+/** Under BucketOwnerEnforced an ACL is accepted if it changes nothing: the bucket's owner has full control anyway. */
 function changesNothing(input: RequestedAcl, { owner, bucketOwner }: AclOwners): boolean {
   if (!('canned' in input)) return isPlainAcl(input.grants, bucketOwner);
-  const { canned } = input;
-  return canned === 'bucket-owner-full-control' || (canned === 'private' && owner === bucketOwner);
+  const { changesNothing: when } = input.canned;
+  return when === 'always' || (when === 'for-own-writes' && owner === bucketOwner);
 }
 
 /** An object's ACL is stored in its row, beside headers of at most 8 KiB and the manifest. */
@@ -90,8 +87,8 @@ export async function acceptAcl(
 ): Promise<readonly Grant[] | undefined> {
   const ownership = await readOwnership(ctx, on.bucket);
   // The public service refuses `private` as a change, though it ignores the same ACL where the owner writes an object.
-  const isPrivate = 'canned' in input && input.canned === 'private';
-  if (ownership === 'BucketOwnerEnforced' && isPrivate) throw fail('AccessControlListNotSupported');
+  const isOfWrites = 'canned' in input && input.canned.changesNothing === 'for-own-writes';
+  if (ownership === 'BucketOwnerEnforced' && isOfWrites) throw fail('AccessControlListNotSupported');
   return takeAcl(ctx, input, { ...on, ownership });
 }
 
@@ -111,8 +108,7 @@ export async function accessOfNew(
   }: Pick<Taking, 'accessPoint'> & { readonly writer: string; readonly input: RequestedAcl | undefined },
 ): Promise<ObjectAccess> {
   const ownership = await readOwnership(ctx, bucket);
-  const isHandedOver =
-    input !== undefined && 'canned' in input && input.canned === 'bucket-owner-full-control';
+  const isHandedOver = input !== undefined && 'canned' in input && input.canned.handsOver === true;
   const isBucketOwners =
     ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
   const owner = isBucketOwners ? bucket.owner : writer;

@@ -35,7 +35,8 @@ interface ClassSnapshot {
   /** Store time (ms). */
   readonly sampledAt: number;
 }
-const snapshots: TaskKind<ClassSnapshot> = { kind: 'bucket-stats' };
+/** A damaged snapshot is replaced by the next one. */
+const snapshots: TaskKind<ClassSnapshot> = { kind: 'bucket-stats', restarts: [''] };
 
 export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | undefined> =>
   (await findTask(metadata, snapshots, ''))?.state;

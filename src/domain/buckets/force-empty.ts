@@ -7,7 +7,15 @@
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import {
+  everyTask,
+  findSoundTask,
+  findTask,
+  putTask,
+  type Task,
+  type TaskKind,
+  type TaskRange,
+} from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
@@ -88,7 +96,7 @@ export async function beginEmptying(
 ): Promise<Emptying> {
   const bucket = await openBucket(ctx, name);
   if (bucket.mfaDelete) throw mfaRequired();
-  const found = await findTask(ctx.metadata, emptyings, bucket.id);
+  const found = await findSoundTask(ctx.metadata, emptyings, bucket.id);
   if (found !== undefined && found.state.phase !== 'done') return found.state;
   const state: Emptying = {
     bucket: name,
@@ -157,18 +165,28 @@ export async function cancelEmptying(
 }
 
 /** The buckets that are being emptied. */
-export async function* everyEmptying(ctx: Pick<Context, 'metadata'>): AsyncGenerator<Task<Emptying>> {
-  for await (const task of everyTask(ctx.metadata, emptyings)) if (task.state.phase !== 'done') yield task;
+export async function* everyEmptying(
+  { metadata }: Pick<Context, 'metadata'>,
+  { after, rest }: TaskRange = {},
+): AsyncGenerator<Task<Emptying>> {
+  for await (const task of everyTask(metadata, emptyings, after)) {
+    await rest?.();
+    if (task.state.phase !== 'done') yield task;
+  }
 }
 
 /**
- * One page of one bucket. After an interruption the next call repeats the page and finds its rows gone.
+ * One page of one bucket, unless its task has changed since it was read. After an interruption the next call repeats
+ * the page and finds its rows gone.
  * @returns how much was deleted
  */
 export async function emptyPage(
   ctx: Ctx,
   { name: bucketId, state, progress, revision }: Task<Emptying>,
 ): Promise<number> {
+  // Pages of other buckets came between: an operator may have ended this one, and versions that were written since are to stay.
+  const present = await findTask(ctx.metadata, emptyings, bucketId);
+  if (present?.revision !== revision) return 0;
   const found = await findBucket(ctx.metadata, state.bucket);
   const bucket = found?.row.id === bucketId ? found.row : undefined;
   const next =

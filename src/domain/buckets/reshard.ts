@@ -6,7 +6,15 @@
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import {
+  everyTask,
+  findSoundTask,
+  findTask,
+  putTask,
+  type Task,
+  type TaskKind,
+  type TaskRange,
+} from '../../metadata/background/tasks.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
@@ -77,7 +85,7 @@ export async function beginResharding(ctx: Changing, name: string, asked: Asked)
     });
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const bucket = await openBucket(ctx, name);
-    const found = await findTask(ctx.metadata, reshardings, bucket.id);
+    const found = await findSoundTask(ctx.metadata, reshardings, bucket.id);
     if (found !== undefined && found.state.finishedAt === undefined) {
       if (found.state.to === to) return found.state;
       throw fail('InvalidBucketState', `The bucket is being resharded to ${found.state.to} shards.`);
@@ -154,9 +162,14 @@ export async function findResharding(
 }
 
 /** The buckets that are being resharded. */
-export async function* everyResharding(ctx: Metadata): AsyncGenerator<Task<Resharding>> {
-  for await (const task of everyTask(ctx.metadata, reshardings))
+export async function* everyResharding(
+  { metadata }: Metadata,
+  { after, rest }: TaskRange = {},
+): AsyncGenerator<Task<Resharding>> {
+  for await (const task of everyTask(metadata, reshardings, after)) {
+    await rest?.();
     if (task.state.finishedAt === undefined) yield task;
+  }
 }
 
 /** The state of one doubling in the memory of one worker; another worker determines it again. */

@@ -1,6 +1,7 @@
 /**
- * The signing key of a bucket: 32 bytes that the key provider has wrapped. Their lower-case hex is the secret with which every request about
- * the bucket is signed, in place of the secret of the caller's access key (spec, "Authentication", 6).
+ * The signing key of a bucket: 32 bytes that the key provider has wrapped. Their lower-case hex is the secret with
+ * which every request about the bucket is signed, in place of the secret of the caller's access key (spec,
+ * "Authentication", 6).
  */
 
 import { fail, Refusal } from '../../base/errors.ts';
@@ -8,7 +9,7 @@ import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
-import type { KeyContext } from '../../ports/key-provider.ts';
+import { arnName, type KeyContext } from '../../ports/key-provider.ts';
 import { changeBucket, changeRow, openBucket, signingKeyIdentity } from '../common/buckets.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { ask, askToUnwrap, TimedFlights } from '../content/named-keys.ts';
@@ -29,7 +30,7 @@ class Secrets extends TimedFlights<string> {
 
 /** Binds the wrapped key to its bucket: another bucket's row cannot use it. */
 export const signingContext = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): KeyContext => ({
-  'aws:s3:arn': `arn:aws:s3:::${name}`,
+  [arnName]: `arn:aws:s3:::${name}`,
   bucket: id,
   use: 'signing-key',
 });
@@ -40,7 +41,7 @@ const isExpired = ({ clock, config }: Pick<Ctx, 'clock' | 'config'>, { createdAt
 /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable */
 export async function signingSecret(
   ctx: Ctx,
-  bucket: Pick<BucketRow, 'id' | 'name'>,
+  bucket: Pick<BucketRow, 'id' | 'name' | 'owner'>,
   key: SigningKey,
 ): Promise<string> {
   const { caches, clock, config, telemetry } = ctx;
@@ -52,7 +53,9 @@ export async function signingSecret(
   const times = { clock, cacheMs: config.SVC_DEK_CACHE_TTL, failureCacheMs: failedMs };
   return caches.of(Secrets).find(name, times, () =>
     askToUnwrap(ctx, (keys) =>
-      keys.unwrap({ keyId: key.keyId, wrapped: fromBase64(key.wrapped) }, signingContext(bucket)),
+      keys.unwrap({ keyId: key.keyId, wrapped: fromBase64(key.wrapped) }, signingContext(bucket), {
+        account: bucket.owner,
+      }),
     )
       // A key that is gone at the provider refuses the caller, as one that may not be used.
       .catch((cause: unknown) => Promise.reject(asDenied(cause)))
@@ -81,11 +84,11 @@ export async function rotateSigningKey(
 ): Promise<MintedKey> {
   const bucket = await openBucket(ctx, name);
   const asked = keyIdOrDefault(ctx, bucket.name, keyId);
-  const drawn = await ask(ctx, (keys) => keys.generate(asked, signingContext(bucket))).catch(
-    (cause: unknown) => {
-      throw withKeyId(ctx, cause, { bucket: bucket.name, keyId, parameter: 'key_id', toOperator: true });
-    },
-  );
+  const drawn = await ask(ctx, (keys) =>
+    keys.generate(asked, signingContext(bucket), { account: bucket.owner }),
+  ).catch((cause: unknown) => {
+    throw withKeyId(ctx, cause, { bucket: bucket.name, keyId, parameter: 'key_id', toOperator: true });
+  });
   const key = { keyId: drawn.keyId, wrapped: toBase64(drawn.wrapped), createdAt: ctx.clock.now() };
   await changeRow(ctx, bucket, {
     record,

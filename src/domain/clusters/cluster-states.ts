@@ -7,10 +7,12 @@ import {
   everyCluster,
   findCluster,
   putClusters,
+  replaceCluster,
 } from '../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
-import { commitLimits, type SideChange, type Stored } from '../../ports/metadata-store.ts';
+import { commitLimits, MetadataDamaged, type SideChange, type Stored } from '../../ports/metadata-store.ts';
 import type { ClusterState, ClusterStates, ClusterView } from '../../ports/object-bytes.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { defaultPolicy, isOpen } from './placement.ts';
 
@@ -29,16 +31,11 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   let isReconciled = false;
 
   async function read(): Promise<ClusterView> {
-    if (isReconciled) {
-      const found = await everyCluster(ctx.metadata);
-      return buildView(
-        ctx.bytes.clusters,
-        found.map(({ row }) => row),
-      );
-    }
-    const rows = await reconcileClusters(ctx);
-    isReconciled = true;
-    return buildView(ctx.bytes.clusters, rows);
+    if (isReconciled) return (await readStates(ctx)).view;
+    const view = await reconcileClusters(ctx);
+    // A listed cluster without a row cannot be told from one with a damaged row, as long as there is one.
+    isReconciled = view.damaged.length === 0;
+    return view;
   }
 
   function readAnew(): Promise<ClusterView> {
@@ -76,12 +73,38 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   };
 }
 
-/** A cluster without a row counts as live. */
+interface StoredStates {
+  /** The rows that can be read. */
+  readonly found: readonly Stored<ClusterRow>[];
+  readonly view: ClusterView;
+}
+
+/** The states of the clusters as they are stored. */
+export async function readStates(ctx: Pick<Context, 'metadata' | 'bytes'>): Promise<StoredStates> {
+  const found = await everyCluster(ctx.metadata);
+  const known = new Set(found.map(({ row }) => row.id));
+  const damaged: string[] = [];
+  // A damaged row does not say reliably whose it is.
+  for (const id of ctx.bytes.clusters)
+    if (!known.has(id) && (await isDamagedCluster(ctx, id))) damaged.push(id);
+  const rows = found.map(({ row }) => row);
+  return { found, view: buildView(ctx.bytes.clusters, rows, damaged) };
+}
+
+const isDamagedCluster = async ({ metadata }: Pick<Context, 'metadata'>, id: string): Promise<boolean> =>
+  (await unlessDamaged(() => findCluster(metadata, id))) instanceof MetadataDamaged;
+
+/** The state of a cluster whose row is damaged: it may have been draining, so it takes no writes. */
+const damagedState = 'draining_readonly';
+
+/** A cluster without a row counts as live. @param damaged clusters whose rows are damaged */
 export function buildView(
   listed: readonly string[],
   rows: readonly Pick<ClusterRow, 'id' | 'state' | 'weight'>[],
+  damaged: readonly string[] = [],
 ): ClusterView {
-  const known = new Map(rows.map((row) => [row.id, row]));
+  const known = new Map<string, Pick<ClusterRow, 'state' | 'weight'>>(rows.map((row) => [row.id, row]));
+  for (const id of damaged) known.set(id, { state: damagedState, weight: 0 });
   const clusters = listed.map(
     (id) => [id, known.get(id) ?? { state: 'live' as const, weight: defaultWeight }] as const,
   );
@@ -92,6 +115,7 @@ export function buildView(
     weights,
     closed: new Set(clusters.filter(([, { state }]) => !isOpen(state)).map(([id]) => id)),
     only: second === undefined ? only : undefined,
+    damaged,
     leftOut: rows.filter(({ id, state }) => state !== 'removed' && !listed.includes(id)).map(({ id }) => id),
   };
 }
@@ -103,14 +127,15 @@ type ReconcileCtx = Pick<Context, 'metadata' | 'bytes' | 'telemetry'>;
 /** Attempts against other processes that start and reconcile concurrently. */
 const attemptsMax = 32;
 
-/** @returns every row in its new state, listed or not */
-async function reconcileClusters(ctx: ReconcileCtx): Promise<readonly ClusterRow[]> {
+/** @returns the view of the rows in their new states. A damaged row stays: an operator says the state of its cluster again. */
+async function reconcileClusters(ctx: ReconcileCtx): Promise<ClusterView> {
   let isFirstBoot: boolean | undefined;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const found = await everyCluster(ctx.metadata);
-    isFirstBoot ??= found.length === 0;
-    const puts = [...(await missing(ctx, found, isFirstBoot)), ...(await leaving(ctx, found))];
-    if (puts.length === 0) return found.map(({ row }) => row);
+    const { found, view } = await readStates(ctx);
+    isFirstBoot ??= found.length === 0 && view.damaged.length === 0;
+    const missed = await missing(ctx, { found, damaged: view.damaged }, isFirstBoot);
+    const puts = [...missed, ...(await leaving(ctx, found))];
+    if (puts.length === 0) return view;
     const outcome = await putClusters(ctx.metadata, puts.slice(0, commitLimits.changes));
     // At the very first boot all clusters start live, which is not worth an event.
     if (!outcome.applied || isFirstBoot) continue;
@@ -123,12 +148,13 @@ async function reconcileClusters(ctx: ReconcileCtx): Promise<readonly ClusterRow
 /** Rows for listed clusters that have no row, or only a tombstone. */
 async function missing(
   ctx: ReconcileCtx,
-  found: readonly Stored<ClusterRow>[],
+  { found, damaged }: Pick<StoredStates, 'found'> & Pick<ClusterView, 'damaged'>,
   isFirstBoot: boolean,
 ): Promise<readonly ClusterPut[]> {
   const rows = new Map(found.map((stored) => [stored.row.id, stored]));
   const puts: ClusterPut[] = [];
   for (const id of ctx.bytes.clusters) {
+    if (damaged.includes(id)) continue;
     const known = rows.get(id);
     const isLive = known === undefined && (isFirstBoot || (await mayHoldChunks(ctx, id)));
     const state = known === undefined ? (isLive ? 'live' : 'pending') : moved(known.row.state, 'relist');
@@ -198,7 +224,7 @@ export const defaultWeight = 100;
 
 // An operator's change of a cluster.
 
-type ChangeClusterCtx = Pick<Context, 'metadata' | 'clusterStates'>;
+type ChangeClusterCtx = Pick<Context, 'metadata' | 'bytes' | 'clusterStates'>;
 
 const changesMax = 8;
 
@@ -230,7 +256,7 @@ export async function changeCluster(
 ): Promise<ClusterRow> {
   const { trigger, weight, record } = change;
   for (let attempt = 0; attempt < changesMax; attempt += 1) {
-    const found = await findCluster(ctx.metadata, id);
+    const found = await findOrReplace(ctx, id);
     if (found === undefined) throw noSuchCluster(id);
     change.check?.(found.row);
     const { emptiedAt, ...former } = found.row;
@@ -257,6 +283,25 @@ export async function changeCluster(
   throw fail('OperationAborted');
 }
 
+/** A damaged row is written again with the state that it counts as, so that the operator's change begins there. */
+async function findOrReplace(
+  { metadata, bytes, clusterStates }: ChangeClusterCtx,
+  id: string,
+): Promise<Stored<ClusterRow> | undefined> {
+  const found = await unlessDamaged(() => findCluster(metadata, id));
+  if (!(found instanceof MetadataDamaged)) return found;
+  // Beside a damaged row no other can be proven absent: an id that no cluster has must not get a row.
+  if (!bytes.clusters.includes(id)) return undefined;
+  await replaceCluster(metadata, {
+    id,
+    state: damagedState,
+    weight: defaultWeight,
+    since: await metadata.now(),
+  });
+  await clusterStates.changed();
+  return findCluster(metadata, id);
+}
+
 const clusterState = ({ state, weight }: ClusterRow) => ({ state, weight });
 
 async function committed(
@@ -277,7 +322,7 @@ async function committed(
  * Call it between storing the bytes and the commit that owns them. The end of a drain first marks the cluster as empty and then
  * counts its chunks again: either the count finds these bytes, or this call finds the mark. The row is read only when the cached
  * view excludes the cluster, because no cluster is marked before every view excludes it.
- * @throws ServiceUnavailable when the cluster of the bytes was found empty after it was chosen
+ * @throws ServiceUnavailable when the cluster of the bytes was found empty after it was chosen, or its row is damaged
  */
 export async function assertNotEmptied(
   ctx: Pick<Context, 'metadata' | 'clusterStates'>,
@@ -285,10 +330,14 @@ export async function assertNotEmptied(
 ): Promise<void> {
   const { closed, states } = await ctx.clusterStates.view();
   if (states.has(cluster) && !closed.has(cluster)) return;
-  const row = (await findCluster(ctx.metadata, cluster))?.row;
-  if (row === undefined || (row.state !== 'removed' && row.emptiedAt === undefined)) return;
+  const found = await unlessDamaged(() => findCluster(ctx.metadata, cluster));
+  // A damaged row may say that the cluster is empty.
+  if (!(found instanceof MetadataDamaged)) {
+    const row = found?.row;
+    if (row === undefined || (row.state !== 'removed' && row.emptiedAt === undefined)) return;
+  }
   throw fail(
     'ServiceUnavailable',
-    'The cluster of this write was drained and found empty while the content arrived. Please retry.',
+    'The cluster of this write took no more writes when the content had arrived. Please retry.',
   );
 }

@@ -245,7 +245,8 @@ const countMax = 10_000;
 
 /** Exact for small numbers, because a cluster counts as empty only after its chunks were listed. */
 async function storedChunks(bytes: Pick<ObjectBytes, 'find' | 'health'>, cluster: string): Promise<number> {
-  const pools = (await bytes.health()).find((each) => each.cluster === cluster)?.pools ?? [];
+  const [health] = await bytes.health(cluster);
+  const pools = health?.pools ?? [];
   const estimate = pools.reduce((sum, { chunkCount }) => sum + chunkCount, 0);
   if (estimate > countMax) return estimate;
   let count = 0;

@@ -3,6 +3,7 @@
  * that frequent readiness requests cost nothing; after a failure the next request probes again.
  */
 import { describeError } from '../../base/text/describe-error.ts';
+import { dataBackends } from '../../config/data.ts';
 import type { Context } from '../../context.ts';
 import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
 import { isStorageFull } from '../../ports/chunk-store.ts';
@@ -35,9 +36,9 @@ interface ReadinessReport {
 
 export type Readiness = () => Promise<ReadinessReport>;
 
-/** How long a successful probe is valid. A probe of an upstream is a request that costs money. */
+/** How long a successful probe is valid. */
 const freshMs = 5_000;
-const freshUpstreamMs = 60_000;
+const freshPaidMs = 60_000;
 /** How long a failed probe is valid, so that many concurrent requests cause one probe. */
 const freshFailureMs = 250;
 /** The limit for a probe; with a slower backend requests would time out too. */
@@ -50,7 +51,7 @@ const keysComponent = 'keys';
 const rows: At<typeof tasks> = { table: tasks, in: { kind } };
 
 export function openReadiness(ctx: Ctx): Readiness {
-  const freshUntilFailure = ctx.config.SVC_DATA_BACKEND === 'upstream-store' ? freshUpstreamMs : freshMs;
+  const freshUntilFailure = dataBackends[ctx.config.SVC_DATA_BACKEND].isPaid ? freshPaidMs : freshMs;
   const name = drawId(ctx.random);
   let last: { readonly at: number; readonly states: readonly ComponentState[] } | undefined;
   let running: Promise<readonly ComponentState[]> | undefined;
@@ -158,7 +159,7 @@ async function gather(bytes: Pick<ObjectBytes, 'read'>, extent: Extent): Promise
 /** Reports a cluster that the settings leave out while it may hold chunks: the operator must learn that immediately. */
 async function checkListed({ clusterStates, config }: Ctx): Promise<void> {
   const { leftOut } = await clusterStates.view();
-  const list = config.SVC_DATA_BACKEND === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
+  const { list } = dataBackends[config.SVC_DATA_BACKEND];
   if (leftOut.length > 0) throw new Error(`${list} leaves out ${leftOut.join(', ')}, where chunks may be`);
 }
 

@@ -31,6 +31,18 @@ export const lookUpBucket = async (
 ): Promise<BucketRow | undefined> =>
   mayBeBucket(name) ? (await findBucket(ctx.metadata, name))?.row : undefined;
 
+/**
+ * The account of a bucket, for turns between accounts; the bucket's id where it is gone or cannot be read. It does not throw, so that one
+ * row that the store refuses does not stop the work on the other buckets: the work on this bucket reads the row again, and reports why.
+ */
+export async function findBucketAccount(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  { bucket, bucketId }: { readonly bucket: string; readonly bucketId: string },
+): Promise<string> {
+  const found = await findBucket(metadata, bucket).catch(() => undefined);
+  return found?.row.id === bucketId ? found.row.owner : bucketId;
+}
+
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
   const row = await lookUpBucket(ctx, name);
   if (row === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });

@@ -5,7 +5,7 @@ import { clearManifest, manifestParts } from '../../metadata/objects/objects.ts'
 import type { GarbageTask } from '../../metadata/records/queues.ts';
 import type { Manifest } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import type { Extent, Owner } from '../../ports/object-bytes.ts';
+import type { Extent, ObjectBytes, Owner } from '../../ports/object-bytes.ts';
 
 /** The largest number of extents in one queue row, well below the row limit. More extents take several rows. */
 export const extentsPerTask = 64;
@@ -14,7 +14,10 @@ export interface GarbageOptions {
   /** Names the rows: an op's or a request's id. The extents make it unique. */
   readonly id: string;
   readonly requestId: string;
-  /** Store time from which the bytes may be deleted: now + `SVC_GC_GRACE`, so that reads in progress can finish. */
+  /**
+   * Store time from which the bytes may be deleted: now for bytes that no read can have begun on, else now +
+   * `SVC_GC_GRACE`, so that reads in progress can finish.
+   */
   readonly due: number;
   /** Also deletes the `manifests` rows of this id, and the extents that they name unless `extents` is given. */
   readonly manifestId?: string;
@@ -91,7 +94,7 @@ export function inlineExtents(manifest: Manifest): readonly Extent[] {
  * them, and missing bytes are not an error. Throws when bytes could not be removed or the signal aborts.
  */
 export async function deleteGarbage(
-  { metadata, bytes }: Pick<Context, 'metadata' | 'bytes'>,
+  { metadata, bytes }: Pick<Context, 'metadata'> & { readonly bytes: Pick<ObjectBytes, 'remove'> },
   task: GarbageTask,
   signal: AbortSignal,
 ): Promise<void> {

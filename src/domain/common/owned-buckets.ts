@@ -1,9 +1,9 @@
 /** The buckets of all accounts for operators, by name, with what each holds now. */
-import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { bucketNames, findBucket, pageBuckets } from '../../metadata/buckets/buckets.ts';
 import { type BucketUsage, readBucketUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { inParallelTurns } from './turns.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -50,23 +50,21 @@ export async function pageOwnedBuckets(
   }: { readonly after: string | undefined; readonly limit: number; readonly rest: () => Promise<void> },
 ): Promise<{ readonly buckets: readonly OwnedBucket[]; readonly next?: string }> {
   const buckets: OwnedBucket[] = [];
+  const reads = { limit: readsMax, rest };
   let looked = 0;
   for (let last = after; ; ) {
     const count = Math.min(looksAtOnce, limit);
     const names = await pageNames(ctx, filter, { after: last, count });
-    const found = await inParallel(readsMax, names, async (name) => {
-      await rest();
-      return findBucket(ctx.metadata, name);
-    });
+    const found = await inParallelTurns(reads, names, (name) => findBucket(ctx.metadata, name));
     const rows = found.flatMap((stored) =>
       stored !== undefined && passes(filter, stored.row) ? [stored.row] : [],
     );
     const taken = rows.slice(0, limit - buckets.length);
     buckets.push(
-      ...(await inParallel(readsMax, taken, async (row) => {
-        await rest();
-        return { row, usage: await readBucketUsage(ctx.metadata, row.id) };
-      })),
+      ...(await inParallelTurns(reads, taken, async (row) => ({
+        row,
+        usage: await readBucketUsage(ctx.metadata, row.id),
+      }))),
     );
     looked += names.length;
     last = taken.length < rows.length ? taken.at(-1)?.name : names.at(-1);

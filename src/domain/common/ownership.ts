@@ -4,6 +4,7 @@ import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts'
 import { manifestParts } from '../../metadata/objects/objects.ts';
 import { findSession } from '../../metadata/objects/uploads.ts';
 import {
+  type BucketRow,
   type Manifest,
   type ManifestPart,
   manifestSegmentParts,
@@ -14,12 +15,14 @@ import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import type { Extent, FoundExtent, Owner } from '../../ports/object-bytes.ts';
 import { unlessDamaged } from './damaged-buckets.ts';
 import { inlineExtents } from './garbage.ts';
-import { findAmongVersions } from './listed-versions.ts';
+import { findAmongVersions, KeyChanging } from './version-search.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
 /** Extents that were found to be owned while the owner of another one was looked up. */
 const seenMax = 20_000;
+/** Keys that are remembered because writers change them all the time; further ones are searched each time. */
+const changingMax = 1_000;
 
 /** The state of one run over many extents; `shards` holds the shard counts by bucket id. */
 export interface Ownership {
@@ -28,7 +31,16 @@ export interface Ownership {
   readonly damage?: MetadataDamaged | undefined;
   /** Extents that were owned when they were found. A change that removes an owner queues the bytes itself, so this never gets stale. */
   readonly seen: Set<string>;
+  /** Keys that writers changed during a search, by bucket and key. Each search costs many reads, so a run makes one. */
+  readonly changing: Map<string, KeyChanging>;
 }
+
+/** For bytes of one bucket. */
+export const ownershipIn = ({ id, shards }: Pick<BucketRow, 'id' | 'shards'>): Ownership => ({
+  shards: new Map([[id, shards]]),
+  seen: new Set(),
+  changing: new Map(),
+});
 
 /**
  * The shard counts of all buckets by id. A bucket that is missing was deleted, which requires that it had no objects, or is not in the
@@ -45,12 +57,13 @@ export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
     if (found instanceof MetadataDamaged) onDamaged(found);
     else if (found !== undefined) shards.set(found.row.id, found.row.shards);
   }
-  return { shards, damage, seen: new Set() };
+  return { shards, damage, seen: new Set(), changing: new Map() };
 }
 
 /**
  * Whether a row owns these bytes. Only for bytes that no commit can name any more: those of an open write have no owner yet. A read
  * that fails throws, because nothing may be deleted without an answer.
+ * @throws MetadataDamaged, KeyChanging where nothing is known about these bytes now; other bytes can still be examined
  */
 export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
   const { extent, owner } = found;
@@ -58,6 +71,23 @@ export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent
   if (owner.uploadId !== undefined && owner.part === undefined) return isOwnedUpload(ctx, ownership, found);
   // Completing an upload moves its parts from the session to the object: read the session first.
   return (await isUploadPart(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
+}
+
+/**
+ * The answer of `isOwned`, for work on many bytes: it goes on with those of keys that stand still.
+ * @throws MetadataDamaged
+ */
+export async function findWhetherOwned(
+  ctx: Ctx,
+  ownership: Ownership,
+  found: FoundExtent,
+): Promise<'owned' | 'unowned' | KeyChanging> {
+  try {
+    return (await isOwned(ctx, ownership, found)) ? 'owned' : 'unowned';
+  } catch (cause) {
+    if (cause instanceof KeyChanging) return cause;
+    throw cause;
+  }
 }
 
 /** An extent that a store assembled belongs to its session until the session ends, and then to the version. */
@@ -85,8 +115,17 @@ async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent):
   const shards = ownership.shards.get(bucketId);
   if (shards === undefined && ownership.damage !== undefined) throw ownership.damage;
   if (shards === undefined) return false;
+  const { changing } = ownership;
+  const place = `${bucketId}/${key}`;
+  const known = changing.get(place);
+  if (known !== undefined) throw known;
   const bucket = { id: bucketId, shards, generation: 0 };
-  return (await findAmongVersions(ctx, bucket, key, ownsIn(ctx, ownership, found))) !== undefined;
+  try {
+    return (await findAmongVersions(ctx, bucket, key, ownsIn(ctx, ownership, found))) !== undefined;
+  } catch (cause) {
+    if (cause instanceof KeyChanging && changing.size < changingMax) changing.set(place, cause);
+    throw cause;
+  }
 }
 
 function ownsIn(ctx: Ctx, { seen }: Ownership, { extent, owner }: FoundExtent) {

@@ -1,4 +1,7 @@
-/** What is recorded of a change in its own commit: the audit row, with what changed of a configuration, and the events. The caller of a change passes a recorder. */
+/**
+ * What is recorded of a change in its own commit: the audit row, with what changed of a configuration, and the events.
+ * The caller of a change passes a recorder.
+ */
 
 import type { AuditChange } from '../../metadata/records/audit.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';

@@ -66,7 +66,10 @@ export const amountLeft = (all: Required<TaskAmount>, done: Required<TaskAmount>
   bytes: Math.max(0, all.bytes - done.bytes),
 });
 
-/** Adds an error to the progress of a task. Does nothing where the task has changed meanwhile, or the store fails: the log has the error. */
+/**
+ * Adds an error to the progress of a task. Does nothing where the task has changed meanwhile, or the store fails: the
+ * log has the error.
+ */
 export async function noteTaskError<State>(
   { metadata, telemetry }: Pick<Context, 'metadata' | 'telemetry'>,
   kind: TaskKind<State>,

@@ -1,10 +1,19 @@
 /** Which background workers run in some process, by their heartbeats, and which of them operators have paused. */
 import { fail } from '../../base/errors.ts';
-import type { ControlledWorker } from '../../config/workers.ts';
+import { type ControlledWorker, controlledWorkers } from '../../config/workers.ts';
 import type { Context } from '../../context.ts';
 import { everyHeartbeat, silentAfterMs } from '../../metadata/background/heartbeats.ts';
-import { everyTask, findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
+import {
+  everyTask,
+  findSoundTask,
+  findTask,
+  putTask,
+  type Task,
+  type TaskKind,
+} from '../../metadata/background/tasks.ts';
 import type { HeartbeatRow, LastError } from '../../metadata/records/processes.ts';
+import { undefinedIfDamaged } from '../../metadata/sound-rows.ts';
+import type { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from './recorder.ts';
 
 /** The longest pause of a worker between two attempts that fail (`workers/supervisor.ts`), with a margin. */
@@ -68,7 +77,7 @@ function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
 // commits (`workers/controls.ts`).
 
 interface WorkerPause {
-  /** The ARN of the operator. */
+  /** The ARN of the operator; `sluice` where the row was damaged. */
   readonly by: string;
   /** Store time (ms). */
   readonly at: number;
@@ -95,9 +104,31 @@ const attemptsMax = 8;
 
 export async function readControls({ metadata }: Pick<Context, 'metadata'>): Promise<WorkerControls> {
   const found = new Map<string, WorkerControl>();
-  for await (const { name, state } of everyTask(metadata, controls)) found.set(name, state);
+  const damaged: MetadataDamaged[] = [];
+  const onDamaged = (each: MetadataDamaged): void => void damaged.push(each);
+  for await (const { name, state } of everyTask(metadata, controls, undefined, onDamaged))
+    found.set(name, state);
+  for (const worker of controlledWorkers) {
+    // A look-up alone does not say so: beside a damaged row, a worker without a row cannot be told from one with a damaged row.
+    // The row beside may be the progress of a worker, whose kind is its name, and comes first.
+    if (!damaged.some(({ row }) => row.split(/[^a-z-]+/).lastIndexOf(worker) > 0)) continue;
+    const control = await findControl({ metadata }, worker).catch(undefinedIfDamaged);
+    if (control !== undefined) found.set(worker, control.state);
+  }
   return found;
 }
+
+/**
+ * A damaged row is written again as a pause, because it may have been one: an operator may have paused `gc` or `force-empty` to keep
+ * data. The worker rests until it is resumed.
+ */
+const findControl = (
+  { metadata }: Pick<Context, 'metadata'>,
+  worker: ControlledWorker,
+): Promise<Task<WorkerControl> | undefined> =>
+  findSoundTask(metadata, controls, worker, async () => ({
+    paused: { by: 'sluice', at: await metadata.now(), reason: 'the row of its pause was damaged' },
+  }));
 
 /** A sentence for each worker that has been paused for an hour or longer. */
 export async function readLongPauses({ metadata }: Pick<Context, 'metadata'>): Promise<readonly string[]> {
@@ -121,6 +152,8 @@ async function changeControl(
   { change, record }: { readonly change: Change; readonly record: Recorder | undefined },
 ): Promise<WorkerControl> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    // Damaged controls become pauses there. A look-up that finds none must write none: it fails beside any damaged row.
+    await readControls({ metadata });
     const found = await findTask(metadata, controls, worker);
     const former = found?.state ?? {};
     const state = change(former, await metadata.now());

@@ -17,7 +17,7 @@ import {
 } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { SideChange } from '../../ports/metadata-store.ts';
+import { type SideChange, StoreUnavailable } from '../../ports/metadata-store.ts';
 import { type AuthorizedBucket, changeRow, findAuthorized, openBucket } from '../common/buckets.ts';
 import { drawId } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
@@ -153,7 +153,8 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
     if (changed === undefined) await dropUnnamed(ctx, bucket.name, id);
     return !isStale;
   } catch (cause) {
-    await dropUnnamed(ctx, bucket.name, id);
+    // A commit whose outcome is unknown may be applied later: the row would name a missing document. An unnamed one costs only its space.
+    if (!(cause instanceof StoreUnavailable)) await dropUnnamed(ctx, bucket.name, id);
     throw cause;
   }
 }
@@ -183,7 +184,7 @@ export const reviseDocument = <T>(
       : undefined;
   });
 
-/** Removes a document that no row refers to, unless the outcome of the commit is unknown. */
+/** Removes a document that no row refers to. Not for one whose commit may still be applied. */
 async function dropUnnamed(ctx: Ctx, name: string, id: string | undefined): Promise<void> {
   if (id === undefined) return;
   const found = await findBucket(ctx.metadata, name);

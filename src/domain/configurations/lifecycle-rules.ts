@@ -1,10 +1,7 @@
 /** The lifecycle configuration of a bucket, both versions of its rules; a document's shape is its XML's. */
+import { isArchive, isColder } from '../../ports/storage-classes.ts';
 import type { ConfigurationOf } from '../../protocol/schemas/families.ts';
-
-export interface TagFilter {
-  readonly Key: string;
-  readonly Value: string;
-}
+import { type FilteredVersion, keyMeetsFilter, meetsFilter, readRuleFilter } from './rule-filter.ts';
 
 export type LifecycleRule = ConfigurationOf<'lifecycle'>['Rule'][number];
 
@@ -15,67 +12,22 @@ export interface Lifecycle extends ConfigurationOf<'lifecycle'> {
   readonly dayMs?: number;
 }
 
-/** The conditions of a rule, from any of their places in the document. An absent condition is always met. */
-interface Conditions {
-  readonly prefix: string;
-  readonly tags: readonly TagFilter[];
-  readonly sizeAbove: number | undefined;
-  readonly sizeBelow: number | undefined;
-}
-
-export function readRuleFilter({ Filter, Prefix }: Pick<LifecycleRule, 'Filter' | 'Prefix'>): Conditions {
-  const { And, Tag } = Filter ?? {};
-  const from = And ?? Filter ?? {};
-  return {
-    prefix: from.Prefix ?? Prefix ?? '',
-    tags: (And?.Tag ?? (Tag === undefined ? [] : [Tag])).map(({ Key, Value = '' }) => ({ Key, Value })),
-    sizeAbove: from.ObjectSizeGreaterThan,
-    sizeBelow: from.ObjectSizeLessThan,
-  };
-}
-
-/** Storage classes in the order in which objects may move through them, each colder than the one before. */
-export const waterfall: readonly string[] = [
-  'STANDARD_IA',
-  'INTELLIGENT_TIERING',
-  'ONEZONE_IA',
-  'GLACIER_IR',
-  'GLACIER',
-  'DEEP_ARCHIVE',
-];
-
 // Evaluates a lifecycle configuration for a version, an upload or a delete marker: which rules apply, what they do and when.
 // Pure functions: the caller passes the facts and the time.
 
-type Tags = readonly (readonly [key: string, value: string])[];
-
 /** The fields of a version that rules read; times in ms since the epoch. */
-interface Version {
-  readonly key: string;
-  readonly size: number;
+interface Version extends FilteredVersion {
   readonly modified: number;
-  readonly tags?: Tags | undefined;
 }
 
 const isEnabled = ({ Status }: LifecycleRule): boolean => Status === 'Enabled';
 
-function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'modified'>): boolean {
-  const filter = readRuleFilter(rule);
-  return (
-    isEnabled(rule) &&
-    key.startsWith(filter.prefix) &&
-    (filter.sizeAbove === undefined || size > filter.sizeAbove) &&
-    (filter.sizeBelow === undefined || size < filter.sizeBelow) &&
-    filter.tags.every(({ Key, Value }) => tags.some(([key, value]) => key === Key && value === Value))
-  );
-}
+const applies = (rule: LifecycleRule, version: FilteredVersion): boolean =>
+  isEnabled(rule) && meetsFilter(readRuleFilter(rule), version);
 
-/** Whether a rule applies to an upload or a delete marker, which have neither tags nor a size. */
-function appliesToKey(rule: LifecycleRule, key: string): boolean {
-  const { prefix, tags, sizeAbove, sizeBelow } = readRuleFilter(rule);
-  const isBare = tags.length === 0 && sizeAbove === undefined && sizeBelow === undefined;
-  return isEnabled(rule) && isBare && key.startsWith(prefix);
-}
+/** Whether a rule applies to an upload or a delete marker. */
+const appliesToKey = (rule: LifecycleRule, key: string): boolean =>
+  isEnabled(rule) && keyMeetsFilter(readRuleFilter(rule), key);
 
 const dayMsDefault = 86_400_000;
 /** Rounds up to the next midnight (UTC), as the public service does. */
@@ -155,10 +107,8 @@ function isTooSmall(
   size: number,
   move: { readonly to: string; readonly by: Lifecycle },
 ): boolean {
-  const { sizeAbove, sizeBelow } = readRuleFilter(rule);
-  if (size >= smallBytes || sizeAbove !== undefined || sizeBelow !== undefined) return false;
-  const isArchive = move.to === 'GLACIER' || move.to === 'DEEP_ARCHIVE';
-  return move.by.minimumSize !== 'varies_by_storage_class' || !isArchive;
+  if (size >= smallBytes || readRuleFilter(rule).besideKey.includes('Object Size')) return false;
+  return move.by.minimumSize !== 'varies_by_storage_class' || !isArchive(move.to);
 }
 
 type Action =
@@ -173,8 +123,7 @@ interface Move extends Due {
 function coldest(moves: readonly Move[], from: string, now: number): Action | undefined {
   let best: Move | undefined;
   for (const move of moves) {
-    const isColder = waterfall.indexOf(move.to) > waterfall.indexOf(best?.to ?? from);
-    if (move.at <= now && isColder) best = move;
+    if (move.at <= now && isColder(move.to, best?.to ?? from)) best = move;
   }
   return best && { do: 'transition', rule: best.rule, storageClass: best.to };
 }

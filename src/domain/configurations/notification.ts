@@ -61,17 +61,44 @@ export const eventsMeet = (one: string, other: string): boolean =>
 const isUnder = (pattern: string, name: string): boolean =>
   pattern.endsWith(':*') && name.startsWith(pattern.slice(0, -1));
 
-/** The keys that a rule is about. */
-export interface KeyFilter {
-  readonly prefix: string;
-  readonly suffix: string;
+interface KeyCondition {
+  isMet(value: string, key: string): boolean;
+  /** Whether a key can meet both values. */
+  canMeetBoth(one: string, other: string): boolean;
 }
+
+/** A row for each name that a filter rule may have. Where a rule has none of a name its value is '', which every key meets. */
+const keyConditions = {
+  prefix: {
+    isMet: (value, key) => key.startsWith(value),
+    canMeetBoth: (one, other) => one.startsWith(other) || other.startsWith(one),
+  },
+  suffix: {
+    isMet: (value, key) => key.endsWith(value),
+    canMeetBoth: (one, other) => one.endsWith(other) || other.endsWith(one),
+  },
+} as const satisfies Readonly<Record<string, KeyCondition>>;
+
+type FilterName = keyof typeof keyConditions;
+// The cast: the keys of a literal.
+export const filterNames = Object.keys(keyConditions) as readonly FilterName[];
+
+/** The keys that a rule is about. */
+export type KeyFilter = Readonly<Record<FilterName, string>>;
 
 export function readKeyFilter({ Filter }: NotificationRule): KeyFilter {
   const named = (name: string): string =>
     Filter?.S3Key?.FilterRule.find(({ Name }) => Name.toLowerCase() === name)?.Value ?? '';
-  return { prefix: decoded(named('prefix')), suffix: decoded(named('suffix')) };
+  // The cast: one entry is made of each name.
+  return Object.fromEntries(filterNames.map((name) => [name, decoded(named(name))])) as KeyFilter;
 }
+
+export const meetsKeyFilter = (filter: KeyFilter, key: string): boolean =>
+  filterNames.every((name) => keyConditions[name].isMet(filter[name], key));
+
+/** Whether a key can meet both filters. */
+export const keyFiltersOverlap = (one: KeyFilter, other: KeyFilter): boolean =>
+  filterNames.every((name) => keyConditions[name].canMeetBoth(one[name], other[name]));
 
 /** The public API requires special characters of a filter to be percent-encoded; a value that does not decode is taken literally. */
 function decoded(value: string): string {

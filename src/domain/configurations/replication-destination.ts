@@ -28,6 +28,9 @@ function parseDestination(arn: string): Destination | undefined {
 /** The name of a destination as a target of the queue: each has a lane of its own. */
 export const nameDestination = ({ peer, bucket }: Destination): string => `${peer}/${bucket}`;
 
+/** The peer of such a name: ids of peers hold no `/`. */
+export const peerOfTarget = (target: string): string => target.slice(0, Math.max(0, target.indexOf('/')));
+
 /** The lane of a rule's destination. Rules whose text is neither ARN share one. */
 export function nameLane(arn: string): string {
   const destination = readDestination(arn);

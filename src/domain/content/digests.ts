@@ -11,31 +11,33 @@ import { type ClaimedDigests, ContentMismatch, DataUnavailable } from '../../por
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
 
-export const hashNames: Readonly<Record<ChecksumAlgorithm, HashName>> = {
-  CRC32: 'crc32',
-  CRC32C: 'crc32c',
-  CRC64NVME: 'crc64nvme',
-  SHA1: 'sha1',
-  SHA256: 'sha256',
-  SHA512: 'sha512',
-  MD5: 'md5',
-  XXHASH64: 'xxhash64',
-  XXHASH3: 'xxhash3',
-  XXHASH128: 'xxhash128',
-};
-export const checksumAlgorithms = Object.keys(hashNames) as readonly ChecksumAlgorithm[];
-/** Length of each digest in bytes, to tell a malformed value from a wrong one. */
-export const digestBytes: Readonly<Record<ChecksumAlgorithm, number>> = {
-  CRC32: 4,
-  CRC32C: 4,
-  CRC64NVME: 8,
-  SHA1: 20,
-  SHA256: 32,
-  SHA512: 64,
-  MD5: 16,
-  XXHASH64: 8,
-  XXHASH3: 8,
-  XXHASH128: 16,
+interface ChecksumFacts {
+  /** What computes it: `backends/crypto` has the hash for each runtime. */
+  readonly hash: HashName;
+  /** Length of the digest in bytes, to tell a malformed value from a wrong one. */
+  readonly bytes: number;
+  /** What the checksum of an object in parts can be (public API). */
+  readonly types: readonly Checksum['type'][];
+  /** The type where the client names none (public API). */
+  readonly fallback: Checksum['type'];
+}
+
+const ofDigests = { types: ['COMPOSITE'], fallback: 'COMPOSITE' } as const;
+const ofEither = { types: ['COMPOSITE', 'FULL_OBJECT'], fallback: 'COMPOSITE' } as const;
+const ofWhole = { types: ['FULL_OBJECT'], fallback: 'FULL_OBJECT' } as const;
+
+/** All that the service knows of an algorithm. `checksumNames` of `protocol/schemas/common.ts` lists the same names for the wire. */
+export const checksumFacts: Readonly<Record<ChecksumAlgorithm, ChecksumFacts>> = {
+  CRC32: { hash: 'crc32', bytes: 4, ...ofEither },
+  CRC32C: { hash: 'crc32c', bytes: 4, ...ofEither },
+  CRC64NVME: { hash: 'crc64nvme', bytes: 8, ...ofWhole },
+  SHA1: { hash: 'sha1', bytes: 20, ...ofDigests },
+  SHA256: { hash: 'sha256', bytes: 32, ...ofDigests },
+  SHA512: { hash: 'sha512', bytes: 64, ...ofDigests },
+  MD5: { hash: 'md5', bytes: 16, ...ofDigests },
+  XXHASH64: { hash: 'xxhash64', bytes: 8, ...ofDigests },
+  XXHASH3: { hash: 'xxhash3', bytes: 8, ...ofDigests },
+  XXHASH128: { hash: 'xxhash128', bytes: 16, ...ofDigests },
 };
 
 /** The digests that the client declared for its content. */
@@ -82,7 +84,7 @@ export function digesting(
   const md5 = isMd5Known
     ? undefined
     : ((length >= longBytesMin ? ctx.hasher.createLongMd5?.() : undefined) ?? ctx.hasher.create('md5'));
-  const sum = claims.checksum && ctx.hasher.create(hashNames[claims.checksum.algorithm]);
+  const sum = claims.checksum && ctx.hasher.create(checksumFacts[claims.checksum.algorithm].hash);
   let size = 0;
   let settled: Settled | undefined;
   let reportedMd5: string | undefined;
@@ -161,6 +163,9 @@ const fields: Readonly<Record<CrcName, Field>> = {
   crc32c: { bits: 32, polynomial: 0x82f63b78n },
   crc64nvme: { bits: 64, polynomial: 0x9a6c9329ac4bc9b5n },
 };
+
+/** Whether the checksum of a content follows from those of its parts. */
+export const isCrc = (name: HashName): name is CrcName => name in fields;
 
 /** The product of two polynomials modulo the field's, all reflected: the top bit is x⁰. */
 function multiply({ bits, polynomial }: Field, a: bigint, b: bigint): bigint {

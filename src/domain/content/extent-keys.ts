@@ -71,6 +71,6 @@ export interface ObjectKey {
 
 /** The object that a wrapped key is bound to; it cannot be unwrapped for another one. */
 export interface KeyPlace {
-  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
+  readonly bucket: Pick<BucketRow, 'id' | 'name' | 'owner'>;
   readonly key: string;
 }

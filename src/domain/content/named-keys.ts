@@ -1,7 +1,8 @@
 /**
- * Questions about keys that clients name. A name that does not exist costs a call to the provider, whose limits all accounts share. So the
- * provider's refusal of a name is kept for a while, callers that name the same new key together wait for one call, and an account may try
- * only so many names that the provider refuses: further ones wait while that many have no answer yet.
+ * Questions about keys that clients name. A name that does not exist costs a call to the provider, whose limits all
+ * accounts share. So the provider's refusal of a name is cached for a while, callers of one account that name the same
+ * new key together wait for one call, and an account may try only so many names that the provider refuses: further ones
+ * wait while that many have no answer yet.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
@@ -53,7 +54,11 @@ export interface NamedKey {
   readonly name: string;
   /** The account of the caller; '' for anonymous callers, who count as one. */
   readonly account: string;
+  /** The account of the bucket that the key is for, whose turn of the provider the question takes; absent: the caller's. */
+  readonly owner?: string;
 }
+
+export const findPayer = ({ account, owner }: NamedKey): string => owner ?? account;
 
 type Of = 'describe' | 'wrap';
 
@@ -78,10 +83,10 @@ export function askAbout<T>(
 
 async function askDistant<T>(ctx: Ctx, asked: Asked<T>): Promise<T> {
   const state = ctx.caches.of(NamedKeys);
-  const id = keyId(asked);
+  const id = questionId(asked);
   for (;;) {
     // No `await` where none runs: of callers that arrive together, one asks.
-    const running = state.running.get(id);
+    const running = state.running.get(runningId(asked));
     const failure = running === undefined ? undefined : await running;
     if (failure !== undefined) throw failure;
     const now = ctx.clock.elapsed();
@@ -90,14 +95,18 @@ async function askDistant<T>(ctx: Ctx, asked: Asked<T>): Promise<T> {
       if (known.refusal !== undefined) throw known.refusal;
       return noted(ctx, state, asked);
     }
-    const account = openAccount(state, asked.account, now);
+    const account = findOrAddAccount(state, asked.account, now);
     if (account.refused >= refusedMax) throw tooMany();
     if (account.refused + account.running < refusedMax) return firstAnswer(ctx, state, { asked, account });
     await account.answered.promise;
   }
 }
 
-const keyId = ({ of, name }: Pick<Asked<unknown>, 'of' | 'name'>): string => `${of} ${name}`;
+const questionId = ({ of, name }: Pick<Asked<unknown>, 'of' | 'name'>): string => `${of} ${name}`;
+
+/** By account, because the question of another one may wait for its turn. */
+const runningId = (asked: NamedKey & Pick<Asked<unknown>, 'of'>): string =>
+  `${findPayer(asked)} ${questionId(asked)}`;
 
 const tooMany = () =>
   fail(
@@ -105,7 +114,7 @@ const tooMany = () =>
     `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist, and retry later.`,
   );
 
-function openAccount(state: NamedKeys, account: string, now: number): Account {
+function findOrAddAccount(state: NamedKeys, account: string, now: number): Account {
   const known = state.accounts.get(account);
   if (known !== undefined && now < known.until) return known;
   const fresh = { until: now + windowMs, refused: 0, running: 0, answered: Promise.withResolvers<void>() };
@@ -119,7 +128,7 @@ async function firstAnswer<T>(
   state: NamedKeys,
   { asked, account }: { readonly asked: Asked<T>; readonly account: Account },
 ): Promise<T> {
-  const id = keyId(asked);
+  const id = runningId(asked);
   account.running += 1;
   const answer = noted(ctx, state, asked);
   const settled = answer.then(
@@ -155,7 +164,7 @@ const isOfEveryCaller = (of: Of, cause: unknown): cause is KeyFailure =>
 
 /** Keeps whether the provider accepted the name. */
 async function noted<T>({ clock, config }: Ctx, state: NamedKeys, asked: Asked<T>): Promise<T> {
-  const id = keyId(asked);
+  const id = questionId(asked);
   try {
     const answer = await asked.question();
     state.names.set(id, { refusal: undefined, until: clock.elapsed() + config.SVC_DEK_CACHE_TTL });

@@ -3,9 +3,15 @@
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
-import type { KeyContext, KeyDescription, KeyProvider } from '../../ports/key-provider.ts';
+import {
+  arnName,
+  type KeyContext,
+  type KeyDescription,
+  type KeyProvider,
+  type KeyUse,
+} from '../../ports/key-provider.ts';
 import type { KeyPlace, ObjectKey } from './extent-keys.ts';
-import { ask, askAbout, askToUnwrap, type NamedKey, TimedFlights } from './named-keys.ts';
+import { ask, askAbout, askToUnwrap, findPayer, type NamedKey, TimedFlights } from './named-keys.ts';
 import { type ByProvider, keyIdOrDefault, withKeyId } from './requested-encryption.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'hasher' | 'keys' | 'config' | 'telemetry'>;
@@ -18,11 +24,16 @@ export interface KeyUser {
   /** The account that the names of keys count for; '' for an anonymous caller. */
   readonly account: string;
   /** @throws AccessDenied when the key's policy or the caller's policies do not allow the action */
-  assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
+  assertMayUse(action: KeyAction, key: UsedKey): Promise<void>;
 }
 
-/** A name in the encryption context. The provider binds the key to its value and logs it; a client cannot set it (public API). */
-export const arnName = 'aws:s3:arn';
+export interface UsedKey extends KeyDescription {
+  /**
+   * What the caller named it by: another account must not learn which key an alias stands for. Absent where the caller named none, and
+   * the key is the default one of an operator.
+   */
+  readonly named: string | undefined;
+}
 
 /** What the provider binds an object key to. */
 export function providedContext(
@@ -50,18 +61,30 @@ const storedAs = (
 interface Wrapping<T> {
   readonly how: ByProvider;
   readonly user: KeyUser;
-  readonly question: (keys: KeyProvider, keyId: string, context: KeyContext) => Promise<T>;
+  readonly question: (
+    ...asked: readonly [keys: KeyProvider, keyId: string, context: KeyContext, use: KeyUse]
+  ) => Promise<T>;
 }
 
 async function askToWrap<T>(ctx: Ctx, place: KeyPlace, { how, user, question }: Wrapping<T>): Promise<T> {
   const bucket = place.bucket.name;
   const { keyId } = how;
   try {
-    const asked = keyIdOrDefault(ctx, bucket, keyId);
-    const name = await usableKeyId(ctx, asked, { action: 'kms:GenerateDataKey', user });
+    const asked = {
+      name: keyIdOrDefault(ctx, bucket, keyId),
+      account: user.account,
+      owner: place.bucket.owner,
+    };
+    // Without a default key, one that is called as the bucket is used: its caller knows that name.
+    const named = ctx.config.SVC_KMS_DEFAULT_KEY_ID === undefined ? asked.name : keyId;
+    const name = await usableKeyId(ctx, asked, { action: 'kms:GenerateDataKey', user, named });
     const context = providedContext(place, how);
-    const named = { name, account: user.account };
-    return await askAbout(ctx, named, { of: 'wrap', question: (keys) => question(keys, name, context) });
+    const use = { account: place.bucket.owner };
+    return await askAbout(
+      ctx,
+      { ...asked, name },
+      { of: 'wrap', question: (keys) => question(keys, name, context, use) },
+    );
   } catch (cause) {
     throw withKeyId(ctx, cause, { bucket, keyId, parameter: 'KMS key id', toOperator: false });
   }
@@ -74,7 +97,7 @@ export async function generateKey(
 ): Promise<ObjectKey> {
   const drawn = await askToWrap(ctx, place, {
     ...{ how, user },
-    question: (keys, keyId, context) => keys.generate(keyId, context),
+    question: (keys, keyId, context, use) => keys.generate(keyId, context, use),
   });
   return { bytes: drawn.key, encryption: storedAs(how, drawn) };
 }
@@ -82,17 +105,20 @@ export async function generateKey(
 /** The provider's id of a key that the user may use, so that a later change of the alias has no effect. */
 async function usableKeyId(
   ctx: Ctx,
-  name: string,
-  { action, user }: { readonly action: KeyAction; readonly user: KeyUser },
+  asked: NamedKey,
+  { action, user, named }: { readonly action: KeyAction; readonly user: KeyUser } & Pick<UsedKey, 'named'>,
 ): Promise<string> {
-  const key = await findKey(ctx, { name, account: user.account });
-  await user.assertMayUse(action, key);
+  const key = await findKey(ctx, asked);
+  await user.assertMayUse(action, { ...key, named });
   return key.keyId;
 }
 
 /** @throws KMSUnavailable, KeyDenied, KMS.NotFoundException; SlowDown for an account that tries names */
 export const findKey = (ctx: Pick<Ctx, 'caches' | 'clock' | 'keys' | 'config'>, key: NamedKey) =>
-  askAbout(ctx, key, { of: 'describe', question: (keys) => keys.describe(key.name) });
+  askAbout(ctx, key, {
+    of: 'describe',
+    question: (keys) => keys.describe(key.name, { account: findPayer(key) }),
+  });
 
 /** @throws AccessDenied, KMS.NotFoundException, as a read of the content would */
 export async function assertMayDecrypt(
@@ -100,8 +126,13 @@ export async function assertMayDecrypt(
   encryption: Encryption | undefined,
   user: KeyUser,
 ): Promise<void> {
-  if (encryption?.by === 'provider')
-    await usableKeyId(ctx, encryption.keyId, { action: 'kms:Decrypt', user });
+  if (encryption?.by !== 'provider') return;
+  const { keyId } = encryption;
+  await usableKeyId(
+    ctx,
+    { name: keyId, account: user.account },
+    { action: 'kms:Decrypt', user, named: keyId },
+  );
 }
 
 /** Wraps an existing object key. */
@@ -112,7 +143,7 @@ export async function wrapKey(
 ): Promise<Provided> {
   const wrapped = await askToWrap(ctx, place, {
     ...{ how, user },
-    question: (keys, keyId, context) => keys.wrap(keyId, bytes, context),
+    question: (keys, keyId, context, use) => keys.wrap(keyId, bytes, context, use),
   });
   return storedAs(how, wrapped);
 }
@@ -137,12 +168,14 @@ export async function unwrapKey(
   const { caches, clock, config, hasher } = ctx;
   const wrapped = { keyId: storedValue.keyId, wrapped: fromBase64(storedValue.wrapped) };
   const context = providedContext(place, storedValue);
+  const use = { account: place.bucket.owner };
+  const { keyId } = wrapped;
   const mayUse = async (keys: KeyProvider): Promise<void> =>
-    user.assertMayUse('kms:Decrypt', await keys.describe(storedValue.keyId));
+    user.assertMayUse('kms:Decrypt', { ...(await keys.describe(keyId, use)), named: keyId });
   if (!ctx.keys?.isDistant)
     return askToUnwrap(ctx, async (keys) => {
       await mayUse(keys);
-      return keys.unwrap(wrapped, context);
+      return keys.unwrap(wrapped, context, use);
     });
   await ask(ctx, mayUse);
   // The hash bounds the memory of the cache: a client chooses how long its encryption context is.
@@ -152,5 +185,5 @@ export async function unwrapKey(
   const times = { clock, cacheMs: config.SVC_DEK_CACHE_TTL, failureCacheMs: failedMs };
   return caches
     .of(UnwrappedKeys)
-    .find(name, times, () => askToUnwrap(ctx, (keys) => keys.unwrap(wrapped, context)));
+    .find(name, times, () => askToUnwrap(ctx, (keys) => keys.unwrap(wrapped, context, use)));
 }

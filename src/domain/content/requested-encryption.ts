@@ -3,6 +3,7 @@
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import type { ConfigurationOf } from '../../protocol/schemas/families.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketEncryption } from '../configurations/families.ts';
 import type { CustomerKey } from './extent-keys.ts';
@@ -24,6 +25,10 @@ export type RequestedEncryption =
   | ChosenEncryption
   | { readonly by: 'default'; readonly bucketKey?: boolean | undefined };
 
+type DefaultEncryption = NonNullable<
+  ConfigurationOf<'encryption'>['Rule'][number]['ApplyServerSideEncryptionByDefault']
+>;
+
 /** Undefined when neither the request nor the bucket asks for encryption. */
 export async function chooseEncryption(
   ctx: Pick<Context, 'caches' | 'metadata'>,
@@ -36,10 +41,24 @@ export async function chooseEncryption(
   if (requested.by === 'provider')
     return { ...requested, bucketKey: requested.bucketKey ?? rule?.BucketKeyEnabled };
   if (requested.by !== 'default') return requested;
-  const { SSEAlgorithm, KMSMasterKeyID } = rule?.ApplyServerSideEncryptionByDefault ?? {};
-  if (SSEAlgorithm === undefined) return undefined;
-  if (SSEAlgorithm === 'AES256') return { by: 'service' };
-  return { by: 'provider', keyId: KMSMasterKeyID, bucketKey: requested.bucketKey ?? rule?.BucketKeyEnabled };
+  const byDefault = rule?.ApplyServerSideEncryptionByDefault;
+  return byDefault && readDefault(byDefault, requested.bucketKey ?? rule.BucketKeyEnabled);
+}
+
+/** The compiler asks for a case where the schema takes a further algorithm. */
+function readDefault(
+  { SSEAlgorithm, KMSMasterKeyID }: DefaultEncryption,
+  bucketKey: boolean | undefined,
+): ChosenEncryption {
+  switch (SSEAlgorithm) {
+    case 'AES256':
+      return { by: 'service' };
+    case 'aws:kms':
+      return { by: 'provider', keyId: KMSMasterKeyID, bucketKey };
+    case 'aws:kms:dsse':
+      // PutBucketEncryption refuses it, so no stored document says so.
+      throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
+  }
 }
 
 // The key of the key provider for a request that names none (spec, "Operator JSON API"; docs/gaps.md, E2), and how refusals name it.

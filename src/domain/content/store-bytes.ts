@@ -1,4 +1,5 @@
 /** Stores a content under an op. Every stored byte ends up with an owner or in the deletion queue. */
+import { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
@@ -10,13 +11,17 @@ import {
   unknownSize,
   type WriteOptions,
 } from '../../ports/object-bytes.ts';
+import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { queueGarbage } from '../common/garbage.ts';
-import { isOwned } from '../common/ownership.ts';
+import { isOwned, ownershipIn } from '../common/ownership.ts';
 import { type Claimed, type Digested, delegateHash, digesting, toMismatch } from './digests.ts';
 import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './extent-keys.ts';
 import { encryptedSize, encryptSegments } from './segments.ts';
 
-export type StoreCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
+export type StoreCtx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry'
+>;
 
 export interface Content extends Claimed {
   readonly source: AsyncIterable<Uint8Array>;
@@ -30,7 +35,7 @@ export interface StoredBytes extends Digested {
 
 export interface ByteWrite {
   readonly cluster: string;
-  readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
+  readonly bucket: Pick<BucketRow, 'id' | 'owner' | 'shards'>;
   readonly owner: Owner;
   readonly storageClass: string;
   /** Absent: the content is stored unencrypted. */
@@ -48,6 +53,7 @@ export const contentMax = 5 * 1024 ** 3;
  * Stores a content and passes it to `own`, which commits a row that owns it, or reports that no row will own it.
  * After a failure, before or in that commit, the bytes end up owned or queued for deletion. Where even that is unknown,
  * the op stays open, and the sweeper decides after this process has ended.
+ * @throws ServiceUnavailable when the cluster of the bytes was found empty after it was chosen
  */
 export async function storeBytes<T>(
   ctx: StoreCtx,
@@ -58,6 +64,7 @@ export async function storeBytes<T>(
   const op = await ctx.metadata.begin({ cluster: write.cluster });
   let extent: Extent = { cluster: write.cluster, id: op.id, size: unknownSize };
   let claimed: ClaimedDigests | undefined;
+  let isCommitting = false;
   try {
     if (ctx.bytes.verifies !== undefined)
       claimed = await delegateHash(ctx, content, {
@@ -81,6 +88,7 @@ export async function storeBytes<T>(
         ? digests.content
         : encryptSegments(digests.content, await extentKey(ctx, objectKey, extentPlace(write.owner, op.id)));
     const options: WriteOptions = {
+      account: write.bucket.owner,
       cluster: write.cluster,
       id: op.id,
       owner: toOwner(write, size),
@@ -93,13 +101,15 @@ export async function storeBytes<T>(
     extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
     const digested = digests.digested();
     const etag = objectKey === undefined ? digested.md5 : deriveEtag(ctx, objectKey, digested.md5);
+    await assertNotEmptied(ctx, write.cluster);
+    isCommitting = true;
     const result = await own({ ...digested, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {
     const { bucket, owner, into, requestId } = write;
     const stored = into === undefined ? [{ extent, owner }] : [];
-    await giveUp(ctx, { op, stored, bucket, requestId });
+    await giveUp(ctx, { op, stored, bucket, requestId, failedCommit: isCommitting ? cause : undefined });
     throw toMismatch(cause, claimed);
   }
 }
@@ -116,18 +126,26 @@ export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {
   readonly op: Op;
   /** Extents that may be stored under the op. */
   readonly stored: readonly FoundExtent[];
+  /** What the commit failed by; undefined where none was sent. */
+  readonly failedCommit?: unknown;
 }
+
+/** Whether a row may have named the bytes for a while. A refusal is decided before the commit, or after one that did not apply. */
+const mayHaveApplied = (failedCommit: unknown): boolean =>
+  failedCommit !== undefined && !(failedCommit instanceof Refusal);
 
 /** Aborts the op, checks whether its bytes have an owner nevertheless, and queues them for deletion if not. */
 export async function giveUp(
-  ctx: Pick<StoreCtx, 'metadata' | 'telemetry'>,
-  { op, stored, bucket, requestId }: FailedWrite,
+  ctx: Pick<StoreCtx, 'metadata' | 'telemetry' | 'config'>,
+  { op, stored, bucket, requestId, failedCommit }: FailedWrite,
 ): Promise<void> {
+  // A version that was committed, and removed since, may still be read.
+  const graceMs = mayHaveApplied(failedCommit) ? ctx.config.SVC_GC_GRACE : 0;
   try {
     await ctx.metadata.abort(op.id);
     for (const found of stored) {
-      const ownership = { shards: new Map([[bucket.id, bucket.shards]]), seen: new Set<string>() };
-      if (!(await isOwned(ctx, ownership, found))) await queueUnowned(ctx, found.extent, requestId);
+      if (!(await isOwned(ctx, ownershipIn(bucket), found)))
+        await queueUnowned(ctx, found.extent, { requestId, graceMs });
     }
     await ctx.metadata.end(op);
   } catch (cause) {
@@ -139,12 +157,13 @@ export async function giveUp(
   }
 }
 
-/** Queues stored bytes that no row will own. They need no grace period, because no request reads them. */
+/** Queues stored bytes that no row owns. @param graceMs for requests that may read them; absent: no row has ever named them */
 export async function queueUnowned(
   { metadata }: Pick<StoreCtx, 'metadata'>,
   extent: Extent,
-  requestId: string,
+  { requestId, graceMs = 0 }: { readonly requestId: string; readonly graceMs?: number },
 ): Promise<void> {
   if (extent.size === 0) return;
-  await metadata.apply([queueGarbage([extent], { id: extent.id, requestId, due: await metadata.now() })]);
+  const due = (await metadata.now()) + graceMs;
+  await metadata.apply([queueGarbage([extent], { id: extent.id, requestId, due })]);
 }

@@ -32,13 +32,32 @@ async function draw(
   place: KeyPlace,
   { how, user }: { readonly how: ChosenEncryption; readonly user: KeyUser },
 ): Promise<ObjectKey> {
-  if (how.by === 'provider') return generateKey(ctx, place, { how, user });
+  switch (how.by) {
+    case 'provider':
+      return generateKey(ctx, place, { how, user });
+    case 'customer': {
+      const sealer = ctx.sealer.under(how.key.bytes);
+      return wrapNew(ctx, place, { sealer, as: { by: 'customer', keyMd5: how.key.md5 } });
+    }
+    case 'service':
+      return wrapNew(ctx, place, { sealer: ctx.sealer, as: { by: 'service' } });
+  }
+}
+
+async function wrapNew(
+  ctx: KeyCtx,
+  place: KeyPlace,
+  {
+    sealer,
+    as,
+  }: {
+    readonly sealer: Pick<KeyCtx['sealer'], 'seal'>;
+    readonly as: { readonly by: 'service' } | { readonly by: 'customer'; readonly keyMd5: string };
+  },
+): Promise<ObjectKey> {
   const bytes = ctx.random.bytes(cipherKeyBytes);
-  const sealer = how.by === 'customer' ? ctx.sealer.under(how.key.bytes) : ctx.sealer;
   const wrapped = toBase64(await sealer.seal(bytes, wrappingContext(place)));
-  const encryption: Encryption =
-    how.by === 'customer' ? { by: 'customer', keyMd5: how.key.md5, wrapped } : { by: 'service', wrapped };
-  return { bytes, encryption };
+  return { bytes, encryption: { ...as, wrapped } };
 }
 
 /**

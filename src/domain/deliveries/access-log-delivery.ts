@@ -1,6 +1,7 @@
 /**
  * Delivers the lines of the queue `access-log` in one pass: first the batches that an earlier run left, then everything that was queued
- * before the pass began, in batches of one bucket and target. Lines that cannot be delivered stay in the queue until its retention.
+ * before the pass began, in batches of one bucket and target. Lines that cannot be delivered stay in the queue until its retention, and are
+ * read again when their target may take them (`refused-logs.ts`).
  */
 
 import { Refusal } from '../../base/errors.ts';
@@ -34,6 +35,8 @@ import { readOwnership } from '../access/object-ownership.ts';
 import { drawId, drawRequestId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketLogging, type NamedGrantee } from '../configurations/families.ts';
+import { AccountShares } from './account-shares.ts';
+import type { LogSample, RefusedLogs, RefusedWrite } from './refused-logs.ts';
 import {
   existsAlready,
   isKeyTooLong,
@@ -45,32 +48,21 @@ import {
 
 export type AccessLogCtx = ServiceWriteCtx &
   Pick<Context, 'telemetry'> & {
-    readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJECT_SIZE' | 'SVC_REGION'>;
+    readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJECT_SIZE' | 'SVC_ACCESSLOG_INTERVAL' | 'SVC_REGION'>;
     readonly mayWrite: MayWrite;
   };
 
 const queue: HourlyQueue = 'access-log';
-/** Lines in memory, of all targets together; above this the largest batch is written early. */
+/** Lines in memory, of all targets together; above this the largest batches are written early. */
 const bufferedMax = 16 * 1024 * 1024;
 /** After so many lines the requests of this process get a turn. */
 const turnLines = 500;
-/** Estimated memory of a line beside its text. */
-const lineBytes = 200;
-
-/** The lines that are about to become one object. */
-interface Gathering {
-  /** The bucket and its target: when it refuses a batch, the pass leaves its other lines too. */
-  readonly log: string;
-  readonly task: AccessLogTask;
-  /** A time of the day that partitions by event time need. */
-  readonly time: number;
-  readonly lines: LogLine[];
-  readonly texts: string[];
-  /** Of the object. */
-  bytes: number;
-}
+/** After so many targets too. */
+const turnTargets = 100;
 
 interface Delivery extends Delivering {
+  /** Of the leader that delivers. */
+  readonly refused: RefusedLogs;
   /** Called every few hundred lines: waits until requests have had their turn. */
   pause(): Promise<void>;
 }
@@ -79,66 +71,103 @@ interface Pass extends Delivery {
   readonly now: number;
   /** Logs that are left in this pass. */
   readonly left: Set<string>;
+  readonly shares: AccountShares;
+  /** Whether it left lines of accounts that have had their share, beside those of logs that were refused before. */
+  isCut: boolean;
 }
 
-export async function deliverLogs(ctx: AccessLogCtx, { term, signal, pause }: Delivery): Promise<void> {
+/**
+ * @returns whether lines are left of accounts that have had their share of the pass, beside those of logs that were
+ *   refused before: the next
+ * one is not to wait
+ */
+export async function deliverLogs(ctx: AccessLogCtx, delivery: Delivery): Promise<boolean> {
   const { metadata } = ctx;
-  const pass: Pass = { term, signal, pause, now: await metadata.now(), left: new Set() };
+  const { term, signal, refused } = delivery;
+  const shares = new AccountShares(ctx.clock);
+  const pass: Pass = { ...delivery, now: await metadata.now(), left: new Set(), shares, isCut: false };
   for (const batch of await leftBatches(metadata, term)) {
     signal.throwIfAborted();
-    await deliver(ctx, pass, { batch, log: nameLog(batch), lines: () => readBatch(metadata, batch) });
+    const log = nameLog(batch);
+    const { account } = batch;
+    // Its lines are in the batch, so no other one may take them.
+    if (refused.isPaused(log, pass.now)) pass.left.add(log);
+    else if (!leaveBehindShare(pass, log, account))
+      await shares.run(account, () =>
+        deliver(ctx, pass, { batch, log, lines: () => readBatch(metadata, batch) }),
+      );
+    if (pass.left.has(log)) refused.leave(log, batch);
   }
-  for (const place of await listDueHours(ctx, queue, pass.now)) await deliverHour(ctx, pass, place);
+  await askRefused(ctx, pass);
+  const places = await listDueHours(ctx, queue, pass.now);
+  for (const place of places) await deliverHour(ctx, pass, place);
+  refused.endPass(places);
+  return pass.isCut;
 }
 
-const nameLog = ({ bucketId, target }: Pick<AccessLogTask, 'bucketId' | 'target'>): string =>
-  JSON.stringify([bucketId, target.bucket, target.prefix, target.partitionedBy]);
+/**
+ * Asks the targets that refused a log before. The lines of those that still do are not read. An account has a share of its own for this, so
+ * that its other logs are delivered; and what is not asked waits for the next pass without shortening the rest before it, because most
+ * of these logs will be refused again.
+ */
+async function askRefused(ctx: AccessLogCtx, pass: Pass): Promise<void> {
+  const shares = new AccountShares(ctx.clock);
+  let count = 0;
+  for (const [log, sample] of pass.refused.entries()) {
+    if (++count % turnTargets === 0) await pass.pause();
+    pass.signal.throwIfAborted();
+    if (pass.left.has(log)) continue;
+    // Those that were asked come last in the next pass.
+    if (shares.hasHad(sample.account)) {
+      pass.left.add(log);
+      continue;
+    }
+    const found = await shares.run(sample.account, () => askTarget(ctx, pass, sample));
+    if ('why' in found) retainLines(ctx, pass, { sample, log, ...found });
+    else if (pass.refused.isPaused(log, pass.now)) pass.left.add(log);
+  }
+}
+
+/** Leaves a log whose account has had its share of the pass. All of its lines stay from now on, because later ones come after them. */
+function leaveBehindShare(pass: Pass, log: string, account: string): boolean {
+  if (!pass.shares.hasHad(account)) return false;
+  pass.left.add(log);
+  pass.isCut = true;
+  return true;
+}
 
 async function deliverHour(ctx: AccessLogCtx, pass: Pass, place: QueueHour): Promise<void> {
-  const { config } = ctx;
-  const gathered = new Map<string, Gathering>();
-  let buffered = 0;
-  let count = 0;
-  const flush = async (name: string, gathering: Gathering): Promise<void> => {
-    gathered.delete(name);
-    buffered -= gatheredBytes(gathering);
-    if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
+  const { now, left, refused, shares } = pass;
+  const from = refused.readsFrom(place, { left, now });
+  const gatherings = new LogGatherings({
+    objectBytes: ctx.config.SVC_ACCESSLOG_OBJECT_SIZE,
+    memoryMax: bufferedMax,
+  });
+  const seen = new Set<string>();
+  const flush = async (closed: readonly Gathering[]): Promise<void> => {
+    for (const gathering of closed) {
+      const { log, task } = gathering;
+      const account = accountOf(task);
+      if (left.has(log) || leaveBehindShare(pass, log, account)) continue;
+      await shares.run(account, () => deliverGathered(ctx, pass, { place, gathering }));
+    }
   };
-  for await (const row of dueRowsOfHour(ctx, place, { now: pass.now })) {
+  let count = 0;
+  for await (const row of dueRowsOfHour(ctx, place, { now, from })) {
     if (++count % turnLines === 0) await pass.pause();
     pass.signal.throwIfAborted();
-    const log = nameLog(accessLogTask(row));
-    if (pass.left.has(log)) continue;
-    const time = accessLogTask(row).time ?? row.due;
-    const name = `${log} ${accessLogTask(row).target.partitionedBy === 'EventTime' ? startOfDay(time) : ''}`;
-    const gathering = gathered.get(name) ?? startGathering(row, { log, time });
-    gathered.set(name, gathering);
-    buffered += gather(gathering, row);
-    if (gathering.bytes >= config.SVC_ACCESSLOG_OBJECT_SIZE || gathering.lines.length >= batchLinesMax)
-      await flush(name, gathering);
-    else if (buffered >= bufferedMax) {
-      const [largest] = [...gathered].sort(([, a], [, b]) => gatheredBytes(b) - gatheredBytes(a));
-      if (largest !== undefined) await flush(...largest);
-    }
+    const task = accessLogTask(row);
+    const log = nameLog(task);
+    seen.add(log);
+    if (!left.has(log) && !leaveBehindShare(pass, log, accountOf(task)))
+      await flush(gatherings.add(row, log));
   }
-  for (const [name, gathering] of [...gathered]) await flush(name, gathering);
+  await flush(gatherings.closeAll());
+  refused.readHour(place, { seen, left, from, now });
 }
 
-const startGathering = (
-  row: HourlyRow,
-  { log, time }: { readonly log: string; readonly time: number },
-): Gathering => ({ log, task: accessLogTask(row), time, lines: [], texts: [], bytes: 0 });
-
-const gatheredBytes = ({ bytes, lines }: Gathering): number => bytes + lines.length * lineBytes;
-
-/** @returns the memory that it takes, in bytes */
-function gather(gathering: Gathering, row: HourlyRow): number {
-  const { line } = accessLogTask(row);
-  gathering.lines.push({ due: row.due, id: row.id });
-  gathering.texts.push(line);
-  gathering.bytes += line.length + 1;
-  return line.length + 1 + lineBytes;
-}
+/** The first field of a line is the account that owns the bucket. */
+const accountOf = ({ account, line }: AccessLogTask): string => account ?? line.slice(0, line.indexOf(' '));
 
 async function deliverGathered(
   ctx: AccessLogCtx,
@@ -149,8 +178,7 @@ async function deliverGathered(
   const [first] = lines;
   if (first === undefined) return;
   const { bucketId, bucket, target } = task;
-  // The first field of a line is the account that owns the bucket.
-  const account = task.account ?? task.line.slice(0, task.line.indexOf(' '));
+  const account = accountOf(task);
   const region = task.region ?? ctx.config.SVC_REGION;
   const time = target.partitionedBy === 'EventTime' ? gathering.time : ctx.clock.now();
   const key = drawLogKey(ctx, { source: { bucket, account, region }, target, time });
@@ -168,63 +196,85 @@ async function deliverGathered(
     lines: lines.length,
   };
   // Looked up before anything is stored, because a target that refuses is asked again in each pass.
-  const retained = await whyRetained(ctx, pass, batch);
-  if (retained !== undefined) return keep(ctx, pass, { batch, log, ...retained });
-  await storeBatch(ctx.metadata, batch, { lines, term: pass.term });
-  await deliver(ctx, pass, { batch, log, lines: async () => texts });
+  const found = await askTarget(ctx, pass, batch);
+  if ('why' in found) return retainLines(ctx, pass, { sample: batch, log, ...found });
+  const store = () => storeBatch(ctx.metadata, batch, { lines, term: pass.term });
+  await deliver(ctx, pass, { batch, log, unstored: { store, bucket: found }, lines: async () => texts });
 }
 
-/** A target whose rows cannot be read keeps the lines of its own buckets only. @returns undefined where the target takes them */
-async function whyRetained(
+/** Why lines stay in the queue, and the error if there is one. */
+interface Retained {
+  readonly why: RetainedFor;
+  readonly cause?: unknown;
+}
+
+/** A target whose rows cannot be read keeps the lines of its own buckets only. @returns the bucket where it takes them */
+async function askTarget(
   ctx: AccessLogCtx,
   { signal }: Pass,
-  batch: LogBatch,
-): Promise<{ readonly why: RetainedFor; readonly cause?: unknown } | undefined> {
+  sample: LogSample,
+): Promise<BucketRow | Retained> {
   try {
-    const found = await findLogTarget(ctx, batch);
-    return typeof found === 'string' ? { why: found } : undefined;
+    const found = await findLogTarget(ctx, sample);
+    return typeof found === 'string' ? { why: found } : found;
   } catch (cause) {
     if (signal.aborted) throw cause;
     return { why: 'error', cause };
   }
 }
 
+interface Attempt {
+  readonly batch: LogBatch;
+  readonly log: string;
+  readonly lines: Lines;
+  /** Absent for a batch that is stored already. The bucket is its target. */
+  readonly unstored?: { store(): Promise<void>; readonly bucket: BucketRow };
+}
+
 async function deliver(
   ctx: AccessLogCtx,
   pass: Pass,
-  { batch, log, lines }: { readonly batch: LogBatch; readonly log: string; readonly lines: Lines },
+  { batch, log, lines, unstored }: Attempt,
 ): Promise<void> {
+  const { refused, signal, now } = pass;
+  const fail = (retained: Retained): void => {
+    const write = { now, intervalMs: ctx.config.SVC_ACCESSLOG_INTERVAL };
+    retainLines(ctx, pass, { sample: batch, log, write, ...retained });
+  };
   try {
-    const why = await deliverBatch(ctx, batch, { ...pass, lines });
-    if (why !== undefined) keep(ctx, pass, { batch, log, why });
+    await unstored?.store();
+    const why = await deliverBatch(ctx, batch, { ...pass, lines, bucket: unstored?.bucket });
+    if (why === undefined) refused.accept(log);
+    else fail({ why });
   } catch (cause) {
-    if (pass.signal.aborted || cause instanceof LeaseLost) throw cause;
-    // The batch stays: the next pass finds out whether its object was committed.
-    keep(ctx, pass, { batch, log, why: 'error', cause });
+    if (signal.aborted || cause instanceof LeaseLost) throw cause;
+    // A batch that is stored stays: the next pass finds out whether its object was committed.
+    fail({ why: 'error', cause });
   }
 }
 
-function keep(
+const toSample = ({ target, account, region, bucket, key }: LogSample): LogSample => ({
+  ...{ target, account, region, bucket, key },
+});
+
+function retainLines(
   { telemetry }: AccessLogCtx,
-  { left }: Pass,
+  { left, refused }: Pass,
   {
-    batch,
+    sample,
     log,
+    write,
     why,
     cause,
-  }: {
-    readonly batch: LogBatch;
-    readonly log: string;
-    readonly why: RetainedFor;
-    readonly cause?: unknown;
-  },
+  }: Retained & { readonly sample: LogSample; readonly log: string; readonly write?: RefusedWrite },
 ): void {
   left.add(log);
+  refused.refuse(log, { sample: toSample(sample), write });
   telemetry.count('svc_access_log_kept_total', { why });
   telemetry.log('WARN', 'access log lines are kept, because their target bucket does not take them', {
-    bucket: batch.bucket,
-    target: batch.target.bucket,
-    prefix: batch.target.prefix,
+    bucket: sample.bucket,
+    target: sample.target.bucket,
+    prefix: sample.target.prefix,
     why,
     hint: hints[why],
     ...(cause === undefined ? {} : { cause }),
@@ -257,13 +307,7 @@ type Lines = () => Promise<readonly string[]>;
 /** The bucket that the object goes to, or why it is not delivered now. */
 async function findLogTarget(
   ctx: AccessLogCtx,
-  {
-    target,
-    account,
-    region,
-    bucket: name,
-    key,
-  }: Pick<LogBatch, 'target' | 'account' | 'region' | 'bucket' | 'key'>,
+  { target, account, region, bucket: name, key }: LogSample,
 ): Promise<BucketRow | RetainedFor> {
   const bucket = await openLogTarget(ctx, { name: target.bucket, account, region });
   if (typeof bucket === 'string') return bucket;
@@ -274,19 +318,25 @@ async function findLogTarget(
 
 /**
  * Delivers a stored batch.
+ * @param bucket its target; looked up where absent
  * @returns why its lines stay in the queue, or undefined when the object is written
  */
 async function deliverBatch(
   ctx: AccessLogCtx,
   batch: LogBatch,
-  { lines, term, signal }: Delivering & { readonly lines: Lines },
+  {
+    lines,
+    term,
+    signal,
+    bucket: known,
+  }: Delivering & { readonly lines: Lines; readonly bucket: BucketRow | undefined },
 ): Promise<RetainedFor | undefined> {
   const { metadata, telemetry } = ctx;
   if (!(await isOpenBatch(metadata, batch))) {
     await finishBatch(metadata, batch, term);
     return undefined;
   }
-  const bucket = await findLogTarget(ctx, batch);
+  const bucket = known ?? (await findLogTarget(ctx, batch));
   const why = typeof bucket === 'string' ? bucket : await write(ctx, batch, { bucket, lines, term, signal });
   if (why === undefined) {
     await finishBatch(metadata, batch, term);
@@ -353,10 +403,6 @@ interface LogSource {
   readonly account: string;
   readonly region: string;
 }
-
-const dayMs = 24 * 60 * 60 * 1000;
-/** The first moment of the UTC day of a time. */
-const startOfDay = (time: number): number => Math.floor(time / dayMs) * dayMs;
 
 /** `YYYY-mm-DD-HH-MM-SS` in UTC. */
 const momentText = (time: number): string =>
@@ -441,3 +487,87 @@ function grantTo({ ID, URI }: NamedGrantee, permission: Grant['permission']): re
   const group = (Object.keys(groupUris) as Group[]).find((each) => groupUris[each] === URI);
   return group === undefined ? [] : [toGroup(group, permission)];
 }
+
+// Lines that are about to become objects, gathered by log in bounded memory.
+
+/** Estimated memory of a line beside its text, and of a gathering beside its name. */
+const lineBytes = 200;
+const gatheringBytes = 500;
+
+/** The bucket and its target: when it refuses a batch, the pass leaves its other lines too. */
+export const nameLog = ({ bucketId, target }: Pick<AccessLogTask, 'bucketId' | 'target'>): string =>
+  JSON.stringify([bucketId, target.bucket, target.prefix, target.partitionedBy]);
+
+/** The lines that are about to become one object. */
+interface Gathering {
+  readonly log: string;
+  readonly task: AccessLogTask;
+  /** A time of the day that partitions by event time need. */
+  readonly time: number;
+  readonly lines: LogLine[];
+  readonly texts: string[];
+  /** Of the object. */
+  bytes: number;
+}
+
+const memoryOf = (name: string, { bytes, lines }: Gathering): number =>
+  bytes + lines.length * lineBytes + name.length * 2 + gatheringBytes;
+
+export class LogGatherings {
+  readonly #objectBytes: number;
+  readonly #memoryMax: number;
+  readonly #gathered = new Map<string, Gathering>();
+  #memory = 0;
+
+  /** @param memoryMax of all lines together; above it the largest gatherings are closed early */
+  constructor({ objectBytes, memoryMax }: { readonly objectBytes: number; readonly memoryMax: number }) {
+    this.#objectBytes = objectBytes;
+    this.#memoryMax = memoryMax;
+  }
+
+  /** @returns the gatherings that are to be delivered now */
+  add(row: HourlyRow, log: string): readonly Gathering[] {
+    const task = accessLogTask(row);
+    const time = task.time ?? row.due;
+    const name = `${log} ${task.target.partitionedBy === 'EventTime' ? startOfDay(time) : ''}`;
+    let gathering = this.#gathered.get(name);
+    if (gathering === undefined) {
+      gathering = { log, task, time, lines: [], texts: [], bytes: 0 };
+      this.#gathered.set(name, gathering);
+      this.#memory += memoryOf(name, gathering);
+    }
+    gathering.lines.push({ due: row.due, id: row.id });
+    gathering.texts.push(task.line);
+    gathering.bytes += task.line.length + 1;
+    this.#memory += task.line.length + 1 + lineBytes;
+    if (gathering.bytes >= this.#objectBytes || gathering.lines.length >= batchLinesMax)
+      return [this.#close(name, gathering)];
+    return this.#memory < this.#memoryMax ? [] : this.#closeLargest();
+  }
+
+  /** Closes the largest until a quarter of the memory is free, so that the gatherings are sorted once in many rows. */
+  #closeLargest(): readonly Gathering[] {
+    const closed: Gathering[] = [];
+    const sorted = [...this.#gathered].sort(([, a], [, b]) => b.bytes - a.bytes);
+    for (const [name, gathering] of sorted) {
+      if (this.#memory <= this.#memoryMax * 0.75) break;
+      closed.push(this.#close(name, gathering));
+    }
+    return closed;
+  }
+
+  #close(name: string, gathering: Gathering): Gathering {
+    this.#gathered.delete(name);
+    this.#memory -= memoryOf(name, gathering);
+    return gathering;
+  }
+
+  /** All that are left, at the end of an hour. */
+  closeAll(): readonly Gathering[] {
+    return [...this.#gathered].map(([name, gathering]) => this.#close(name, gathering));
+  }
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** The first moment of the UTC day of a time. */
+const startOfDay = (time: number): number => Math.floor(time / dayMs) * dayMs;

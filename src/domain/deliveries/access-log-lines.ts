@@ -52,14 +52,41 @@ interface RequestFields {
   readonly isByAcl: boolean;
 }
 
-/** Texts of clients are cut to this many characters. */
-const textMax = 2048;
+/**
+ * Bytes of a text of a client in a line. With the key, which has up to 3,072, a line takes less than 16 KiB, so it fits
+ * into its row, and no request loses its line for a text that is too long.
+ */
+const textBytesMax = 2_048;
+/** Of shorter texts, such as names. */
+const nameBytesMax = 1_024;
+/** A key has up to 1,024 bytes, each of which may be encoded as three. */
+const keyBytesMax = 3_072;
 
-/** Escapes a client's text, so that it cannot end its field or its line. */
-const contained = (raw: string): string =>
-  raw.slice(0, textMax).replace(/["\\\p{Cc}]/gu, (char) => encodeURIComponent(char));
-const quoted = (raw: string | undefined): string => `"${raw ? contained(raw) : '-'}"`;
-const bare = (raw: string | undefined): string => (raw ? contained(raw).replaceAll(' ', '%20') : '-');
+const encoder = new TextEncoder();
+const cutBuffer = new Uint8Array(keyBytesMax);
+
+/** Cuts a text that is escaped already, because escaping makes a text longer. No part of an escape is left at the end. */
+function cut(escaped: string, bytesMax: number): string {
+  const { read } = encoder.encodeInto(escaped, cutBuffer.subarray(0, bytesMax));
+  return read === escaped.length ? escaped : escaped.slice(0, read).replace(/%[0-9A-F]?$/, '');
+}
+
+/** Escapes a client's text, so that it cannot end its field or its line. Characters that are cut in any case are not escaped first. */
+const escapeField = (
+  raw: string,
+  { special, bytesMax }: { readonly special: RegExp; readonly bytesMax: number },
+): string =>
+  cut(
+    raw
+      .slice(0, bytesMax)
+      .toWellFormed()
+      .replace(special, (char) => encodeURIComponent(char)),
+    bytesMax,
+  );
+const quoted = (raw: string | undefined): string =>
+  `"${raw ? escapeField(raw, { special: /["\\\p{Cc}]/gu, bytesMax: textBytesMax }) : '-'}"`;
+const bare = (raw: string | undefined): string =>
+  raw ? escapeField(raw, { special: /["\\\p{Cc} ]/gu, bytesMax: nameBytesMax }) : '-';
 const figure = (value: number | undefined): string => (value ? String(Math.round(value)) : '-');
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
@@ -72,7 +99,9 @@ function moment(time: number): string {
 }
 
 const encodedKey = (key: string): string =>
-  key === '' ? '-' : encodeURIComponent(key).replaceAll('%2F', '/');
+  key === ''
+    ? '-'
+    : cut(encodeURIComponent(key.slice(0, keyBytesMax).toWellFormed()).replaceAll('%2F', '/'), keyBytesMax);
 
 export function accessLogLine(entry: LoggedAction & Partial<AccessLogEntry>): string {
   const { method, target, totalMs } = entry;

@@ -1,15 +1,18 @@
 /** Delivers rows of the queue `notify` to their targets, those of an object in order, and removes the ones that are done. */
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { finishHourlyRows } from '../../metadata/background/hourly-consumer.ts';
-import { deadLetter } from '../../metadata/background/queues.ts';
+import { AbandonedTasks, deadLetter } from '../../metadata/background/queues.ts';
 import { type HourlyRow, notifyTask } from '../../metadata/records/queues.ts';
 import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../ports/event-sink.ts';
 import type { Trace } from '../../ports/trace.ts';
 import { beginDelivery } from '../deliveries/delivery-trace.ts';
 import { describeDelivery, readSubject, wrapMessage } from '../events/envelope.ts';
+import { labelTarget } from '../events/events.ts';
 import type { LaneQueue, Pass } from '../lanes/pass.ts';
-import { nameObject, type Subject } from '../lanes/target-states.ts';
+import { nameObject, nameOwner, ownerAt, type Subject } from '../lanes/target-states.ts';
 import { splitServed } from './served-targets.ts';
 
 export type NotifyCtx = Pick<
@@ -24,29 +27,70 @@ export type NotifyCtx = Pick<
 
 /** A row has up to 24 KiB. */
 const batchMax = 32;
-/** How long messages that are on their way when the worker stops may still be acknowledged, so that the next leader does not repeat them. */
+/** Messages of the first delivery of an owner to a target, of which it is not known how long it needs for them. */
+const firstBatch = 4;
+/** How long one delivery is to take: what else of the owner waits then has its turn behind others. */
+const deliveryMs = 500;
+const ownersMax = 10_000;
+/**
+ * How long messages that are on their way when the worker stops may still be acknowledged, so that the next leader does
+ * not repeat them.
+ */
 const lastAnswersMs = 1_000;
 
-export const notifyQueue = (ctx: NotifyCtx): LaneQueue => ({
-  queue: 'notify',
-  batchMax,
-  targets: ctx.config.SVC_NOTIFY_TARGETS.map(({ id }) => id),
-  retryMaxMs: ctx.config.SVC_NOTIFY_RETRY_MAX,
-  subjectOf: (row) => readRowSubject(ctx, row),
-  // Two changes of an object in one millisecond are ordered by their sequencers; the ids of requests have no order.
-  compare: (a, b) => compare(readSequencer(a), readSequencer(b)) || compare(a.id, b.id),
-  deliver: (target, rows, pass) => deliverRows(ctx, { target, rows, pass }),
-  giveUp: (rows, why) => giveUp(ctx, rows, why),
-});
+/** How many messages a delivery has, by how long the sink worked on the last one of the same owner to the target. */
+class BatchSizes {
+  readonly #sizes = new BoundedCache<number>({ name: 'delivery-sizes', entriesMax: ownersMax });
+
+  get(owner: string): number {
+    return this.#sizes.get(owner) ?? firstBatch;
+  }
+
+  record(owner: string, { ms, messages }: { readonly ms: number; readonly messages: number }): void {
+    const inTime = Math.floor((messages * deliveryMs) / Math.max(ms, 1));
+    // Few messages in a short time are no reason for smaller deliveries: a sink may need most of the time for the call itself.
+    const size = ms <= deliveryMs ? Math.max(this.get(owner), messages + 1, inTime) : inTime;
+    this.#sizes.set(owner, Math.max(1, Math.min(batchMax, size)));
+  }
+}
+
+export function notifyQueue(ctx: NotifyCtx): LaneQueue {
+  const sizes = new BatchSizes();
+  return {
+    queue: 'notify',
+    worker: 'notify',
+    batchMax,
+    retryMaxMs: ctx.config.SVC_NOTIFY_RETRY_MAX,
+    subjectOf: (row) => readRowSubject(ctx, row),
+    // Two changes of an object in one millisecond are ordered by their sequencers; the ids of requests have no order.
+    compare: (a, b) => compare(readSequencer(a), readSequencer(b)) || compare(a.id, b.id),
+    deliver: (target, rows, pass) => deliverRows(ctx, { target, rows, pass, sizes }),
+    giveUp: (rows, why) => giveUp(ctx, rows, why),
+    reportStuck(row, cause) {
+      const { sink: target, message } = notifyTask(row);
+      const { bucket, key } = readSubject(message);
+      const about = { target, bucket, key, cause };
+      ctx.telemetry.log('ERROR', 'an event cannot become a dead letter; it is tried again', about);
+    },
+    labelOf: labelTarget,
+    showRefused: (byLabel) =>
+      ctx.telemetry.replace(
+        'svc_notify_refused_objects',
+        [...byLabel].map(([target, objects]) => [{ target }, objects]),
+      ),
+  };
+}
 
 function readRowSubject({ credentials }: Pick<NotifyCtx, 'credentials'>, row: HourlyRow): Subject {
-  const { sink, message, account } = notifyTask(row);
+  const { sink, message, account: owner } = notifyTask(row);
   const { bucket, key = '' } = readSubject(message);
+  // Rows of older builds name the bucket only.
+  const account = credentials.soleAccount === undefined ? (owner ?? `bucket ${bucket}`) : undefined;
   return {
     target: sink,
     tenant: bucket,
-    // Rows of older builds name the bucket only.
-    ...(credentials.soleAccount === undefined ? { account: account ?? `bucket ${bucket}` } : {}),
+    owner: account ?? '',
+    account,
     object: nameObject(sink, bucket, key),
   };
 }
@@ -59,16 +103,24 @@ interface Group {
   readonly target: string;
   readonly rows: readonly HourlyRow[];
   readonly pass: Pass;
+  readonly sizes: BatchSizes;
 }
 
-async function deliverRows(ctx: NotifyCtx, { target, rows, pass }: Group): Promise<void> {
+async function deliverRows(ctx: NotifyCtx, { rows, ...group }: Group): Promise<void> {
+  const { pass } = group;
   const { served, refused } = await splitServed(ctx, rows);
   for (const [row, error] of refused) {
-    await giveUp(ctx, [row], { error, attempts: 0 });
-    pass.finished([row]);
+    await pass.giveUp(row, () => giveUp(ctx, [row], { error, attempts: 0 }));
   }
-  let left = served;
-  let batch = batchMax;
+  // Beside each other, because the target may be slow for one of them.
+  const byOwner = [...Map.groupBy(served, (row) => ownerAt(pass.queue.subjectOf(row))).values()];
+  await inParallel(batchMax, byOwner, (ofOwner) => deliverOwned(ctx, { rows: ofOwner, ...group }));
+}
+
+/** Delivers rows of one owner. */
+async function deliverOwned(ctx: NotifyCtx, { target, rows, pass, sizes }: Group): Promise<void> {
+  let left = rows;
+  let messagesMax = batchMax;
   while (true) {
     left = left.filter((row) => pass.mayTry(row));
     const [first] = left;
@@ -78,19 +130,26 @@ async function deliverRows(ctx: NotifyCtx, { target, rows, pass }: Group): Promi
     pass.signal.throwIfAborted();
     if (typeof sink === 'string')
       return reportAway(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
-    const sent = left.slice(0, batch);
+    const subject = pass.queue.subjectOf(first);
+    const sent = left.slice(0, Math.min(messagesMax, sizes.get(nameOwner(subject))));
     const trace = beginDelivery(ctx, 'notify', {
       rows: sent,
       about: target,
       kind: 'producer',
       describe: () => describeDelivery(ctx.config.SVC_NOTIFY_TARGETS, target, sent.length),
     });
-    const messages = sent.map(toMessage(ctx, target, trace?.traceparent));
-    const { delivered, failure } = await traced(trace, send(ctx, { sink, messages, signal: pass.signal }));
+    const messages = sent.map(toMessage(ctx, subject, trace?.traceparent));
+    const beganAt = ctx.clock.elapsed();
+    const delivery = await traced(trace, send(ctx, { sink, messages, signal: pass.signal }));
+    const { delivered, failure, waitedMs = 0 } = delivery;
+    const ms = ctx.clock.elapsed() - beganAt;
+    pass.spent(subject, ms);
+    // Without the wait: where others use the sink too, smaller deliveries would only be more of them, and all would wait longer.
+    sizes.record(nameOwner(subject), { ms: ms - waitedMs, messages: delivered });
     if (delivered > 0) {
       await finishHourlyRows(ctx.metadata, sent.slice(0, delivered));
       pass.delivered(sent.slice(0, delivered));
-      ctx.telemetry.count('svc_notify_delivered_total', { target }, delivered);
+      ctx.telemetry.count('svc_notify_delivered_total', { target: labelTarget(target) }, delivered);
     }
     left = left.slice(delivered);
     const [failed] = left;
@@ -98,14 +157,14 @@ async function deliverRows(ctx: NotifyCtx, { target, rows, pass }: Group): Promi
     if (failure.kind === 'unavailable') return reportAway(ctx, { target, pass, failure });
     if (failure.kind === 'lost' && sent.length - delivered > 1) {
       // Any of them may be the cause: from now on each goes alone.
-      batch = 1;
+      messagesMax = 1;
       continue;
     }
     left = left.slice(1);
     if (failure.kind === 'refused') {
-      ctx.telemetry.count('svc_notify_failures_total', { target, why: 'refused' });
-      await giveUp(ctx, [failed], { error: failure.error, attempts: 1 });
-      pass.finished([failed]);
+      pass.answered(target);
+      ctx.telemetry.count('svc_notify_failures_total', { target: labelTarget(target), why: 'refused' });
+      await pass.giveUp(failed, () => giveUp(ctx, [failed], { error: failure.error, attempts: 1 }));
     } else reportFailed(ctx, failed, { target, pass, failure });
   }
 }
@@ -147,14 +206,18 @@ type Failed = Pick<Group, 'target' | 'pass'> & { readonly failure: SinkFailure }
 
 function reportAway(ctx: NotifyCtx, { target, pass, failure: { error } }: Failed): void {
   pass.unavailable(target, error);
-  ctx.telemetry.count('svc_notify_failures_total', { target, why: 'unavailable' });
+  ctx.telemetry.count('svc_notify_failures_total', { target: labelTarget(target), why: 'unavailable' });
   const failures = pass.failuresOf(target);
   ctx.telemetry.log('WARN', 'a target takes no events; they stay queued', { target, error, failures });
 }
 
-function reportFailed(ctx: NotifyCtx, row: HourlyRow, { target, pass, failure: { error } }: Failed): void {
-  pass.refused(row, error);
-  ctx.telemetry.count('svc_notify_failures_total', { target, why: 'failed' });
+function reportFailed(
+  ctx: NotifyCtx,
+  row: HourlyRow,
+  { target, pass, failure: { kind, error } }: Failed,
+): void {
+  pass.refused(row, error, kind === 'lost' ? 'unanswered' : 'refused');
+  ctx.telemetry.count('svc_notify_failures_total', { target: labelTarget(target), why: 'failed' });
   const { bucket, key } = readSubject(notifyTask(row).message);
   ctx.telemetry.log('WARN', 'a target does not take an event; it and later ones of its object are retried', {
     target,
@@ -166,7 +229,7 @@ function reportFailed(ctx: NotifyCtx, row: HourlyRow, { target, pass, failure: {
 
 /** Rows become dead letters. The letter is written first: a kill between the two writes leaves both, and loses none. */
 async function giveUp(
-  { metadata, telemetry, config }: NotifyCtx,
+  { caches, metadata, telemetry, config }: NotifyCtx,
   rows: readonly HourlyRow[],
   { error, attempts }: { readonly error: string; readonly attempts: number },
 ): Promise<void> {
@@ -174,21 +237,26 @@ async function giveUp(
     const now = await metadata.now();
     const expiresAt = now + config.SVC_NOTIFY_DLQ_RETENTION;
     const tried = { ...row, attempts: row.attempts + attempts };
-    await metadata.apply([deadLetter(tried, { error, now, expiresAt })]);
-    await finishHourlyRows(metadata, [row]);
-    telemetry.count('svc_notify_dead_letters_total', { target: notifyTask(row).sink });
+    const { bucket } = readSubject(notifyTask(row).message);
+    const { sink } = notifyTask(row);
+    await caches.of(AbandonedTasks).giveUp(`${row.due} ${row.id} ${sink}`, now, {
+      store: (at) => metadata.apply(deadLetter(tried, { error, now: at, expiresAt, bucket })),
+      finish: () => finishHourlyRows(metadata, [row]),
+    });
+    telemetry.count('svc_notify_dead_letters_total', { target: labelTarget(sink) });
   }
 }
 
 const toMessage =
-  ({ config, hasher }: NotifyCtx, target: string, traceparent: string | undefined) =>
+  ({ config, hasher }: NotifyCtx, of: Subject, traceparent: string | undefined) =>
   (row: HourlyRow): SinkMessage => {
     const { message, storageClass } = notifyTask(row);
-    const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === target)?.envelope ?? 's3';
+    const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === of.target)?.envelope ?? 's3';
     const { bucket, key } = readSubject(message);
     return {
       id: row.id,
       subject: key === undefined ? bucket : `${bucket}/${key}`,
+      owner: ownerAt(of),
       traceparent,
       ...wrapMessage(message, { row, envelope, storageClass, hasher }),
     };

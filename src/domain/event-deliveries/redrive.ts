@@ -1,8 +1,9 @@
 /** Puts dead letters back into the queue of events, or discards them. */
 
+import { inParallel } from '../../base/concurrency.ts';
 import type { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
+import { dueRowsInShares, dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
 import {
   hashToLane,
   laneOfSlot,
@@ -10,8 +11,9 @@ import {
   queuedByHour,
   scanHours,
 } from '../../metadata/background/hourly-queues.ts';
-import { everyDeadLetter, removeDeadLetter } from '../../metadata/background/queues.ts';
+import { countDeadLetters, everyDeadLetter, removeDeadLetter } from '../../metadata/background/queues.ts';
 import { type DeadLetter, notifyTask, type QueueRow } from '../../metadata/records/queues.ts';
+import { inTurns } from '../common/turns.ts';
 import { readSubject, type Subject } from '../events/envelope.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -43,10 +45,10 @@ interface Changed {
 }
 
 /** The cast: each queue has one type of task. */
-const deadLetter = (row: Pick<QueueRow, 'task'>): DeadLetter => row.task as DeadLetter;
+const letterTask = (row: Pick<QueueRow, 'task'>): DeadLetter => row.task as DeadLetter;
 
 function matches(row: QueueRow, { target, bucket, id, since, until }: LetterFilter): boolean {
-  const { sink, message } = deadLetter(row);
+  const { sink, message } = letterTask(row);
   return (
     (target === undefined || sink === target) &&
     (bucket === undefined || readSubject(message).bucket === bucket) &&
@@ -57,15 +59,15 @@ function matches(row: QueueRow, { target, bucket, id, since, until }: LetterFilt
 }
 
 async function changeLetters(
-  { metadata }: Ctx,
+  { metadata }: Pick<Ctx, 'metadata'>,
   filter: LetterFilter,
-  change: (row: QueueRow) => Promise<void>,
+  { change, rest }: { change(row: QueueRow): Promise<void>; readonly rest: () => Promise<void> },
 ): Promise<Changed> {
   let letters = 0;
-  for await (const row of everyDeadLetter(metadata)) {
+  for await (const row of inTurns(everyDeadLetter(metadata, filter), rest)) {
     if (!matches(row, filter)) continue;
     if (letters >= lettersMax) return { letters, isTruncated: true };
-    const { sink, message } = deadLetter(row);
+    const { sink, message } = letterTask(row);
     const denial = await filter.denialOf?.({ bucket: readSubject(message).bucket, target: sink });
     if (denial !== undefined && filter.id !== undefined) throw denial;
     if (denial !== undefined) continue;
@@ -80,30 +82,39 @@ const waitingMax = 20_000;
 
 const formatSubject = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
 
-/** When the oldest waiting event of each object was due. */
-async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, number>> {
+/** When the oldest waiting event of each object was due: of one target, or of all. */
+async function listWaiting(
+  ctx: Ctx,
+  now: number,
+  target: string | undefined,
+): Promise<ReadonlyMap<string, number>> {
   const oldest = new Map<string, number>();
-  let read = 0;
-  for (const place of await listDueHours(ctx, 'notify', now))
-    for await (const { due, task } of dueRowsOfHour(ctx, place, { now, max: waitingMax - read })) {
-      const { sink, message } = notifyTask({ task });
-      const name = formatSubject(sink, readSubject(message));
-      oldest.set(name, Math.min(oldest.get(name) ?? due, due));
-      read += 1;
-      if (read >= waitingMax) return oldest;
-    }
+  const lane = target === undefined ? undefined : hashToLane(target);
+  const places = (await listDueHours(ctx, 'notify', now)).filter(
+    ({ slot }) => lane === undefined || laneOfSlot(slot) === lane,
+  );
+  for await (const { row } of dueRowsInShares(ctx, places, { now, max: waitingMax })) {
+    const { sink, message } = notifyTask(row);
+    const name = formatSubject(sink, readSubject(message));
+    oldest.set(name, Math.min(oldest.get(name) ?? row.due, row.due));
+  }
   return oldest;
 }
 
 /**
  * Queues the events again, those of an object in their order, and before later ones of it that wait. The event is queued before its letter
  * is removed: a kill between the two leaves both, and loses none.
+ * @param rest of `openTurns`
  */
-export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Changed> {
+export async function redriveLetters(
+  ctx: Ctx,
+  filter: LetterFilter,
+  rest: () => Promise<void>,
+): Promise<Changed> {
   const now = await ctx.metadata.now();
-  const waiting = await listWaiting(ctx, now);
-  return changeLetters(ctx, filter, async (row) => {
-    const { error: _error, since: _since, ...task } = deadLetter(row);
+  const waiting = await listWaiting(ctx, now, filter.target);
+  const change = async (row: QueueRow): Promise<void> => {
+    const { error: _error, since: _since, bucket: _bucket, ...task } = letterTask(row);
     const { sink, message } = task;
     const subject = readSubject(message);
     const { bucket, key } = subject;
@@ -112,12 +123,13 @@ export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Ch
     const { id, requestId } = row;
     const at = { queue: 'notify', slot: laneSlot(sink, key ?? bucket) } as const;
     await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
-    await ctx.metadata.apply([removeDeadLetter(row)]);
-  });
+    await ctx.metadata.apply(removeDeadLetter(row));
+  };
+  return changeLetters(ctx, filter, { change, rest });
 }
 
-export const discardLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
-  changeLetters(ctx, filter, (row) => ctx.metadata.apply([removeDeadLetter(row)]));
+export const discardLetters = (ctx: Ctx, filter: LetterFilter, rest: () => Promise<void>): Promise<Changed> =>
+  changeLetters(ctx, filter, { change: (row) => ctx.metadata.apply(removeDeadLetter(row)), rest });
 
 // How many events wait for each target, and since when.
 
@@ -151,12 +163,8 @@ export async function countBacklogs(
       count.oldest = Math.min(count.oldest ?? due, due);
     }
   }
-  let read = 0;
-  for await (const { task } of everyDeadLetter(ctx.metadata)) {
-    const count = counts.get(deadLetter({ task }).sink);
-    if (count !== undefined) count.deadLetters += 1;
-    read += 1;
-    if (read >= countedMax) break;
-  }
+  await inParallel(4, [...counts], async ([id, count]) => {
+    count.deadLetters = await countDeadLetters(ctx.metadata, id, countedMax);
+  });
   return counts;
 }

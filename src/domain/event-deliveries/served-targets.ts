@@ -1,6 +1,7 @@
 /**
- * Whether a target may take the events of a bucket: the operator's target serves the account of the bucket, and the ARN of the rule names no
- * other account. Checked when a configuration is stored and at each delivery, because targets and owners change.
+ * Whether a target may take the events of a bucket: the operator's target serves the account of the bucket, and the ARN
+ * of the rule names no other account. Checked when a configuration is stored and at each delivery, because targets and
+ * owners change.
  */
 
 import { inParallel } from '../../base/concurrency.ts';
@@ -25,7 +26,10 @@ interface Sending {
   readonly target: NotifyTarget;
 }
 
-/** A target without a list serves the only account of the settings, and no account where there are several: else any tenant could name the operator's targets. */
+/**
+ * A target without a list serves the only account of the settings, and no account where there are several: else any
+ * tenant could name the operator's targets.
+ */
 const serves = (
   accounts: readonly string[] | undefined,
   { account, sole }: { readonly account: string | undefined; readonly sole: string | undefined },
@@ -82,6 +86,8 @@ interface TestMessage {
   readonly requestId: string;
   /** What messages are ordered by: the bucket, or the test itself where it is about none. */
   readonly subject: string;
+  /** The account of the bucket; '' for an operator. */
+  readonly owner: string;
   readonly message: object;
   readonly signal: AbortSignal;
 }
@@ -90,13 +96,14 @@ interface TestMessage {
 export async function sendTestEvent(
   { sinks }: Pick<Context, 'sinks'>,
   target: string,
-  { requestId, subject, message, signal }: TestMessage,
+  { requestId, subject, owner, message, signal }: TestMessage,
 ): Promise<SinkFailure | undefined> {
   const sink = (await sinks?.open(target)) ?? 'this process has no sinks';
   if (typeof sink === 'string') return { kind: 'unavailable', error: sink };
   const sent = {
     id: `${requestId}/test/${target}`,
     subject,
+    owner,
     body: JSON.stringify(message),
     contentType: 'application/json',
   };
@@ -112,7 +119,7 @@ export async function refusingTargets(
   const message = testEvent(ctx, { bucket: bucket.name, requestId });
   const refusing: string[] = [];
   await inParallel(deliveriesMax, [...targets], async (target) => {
-    const asked = { requestId, subject: bucket.name, message, signal };
+    const asked = { requestId, subject: bucket.name, owner: bucket.owner, message, signal };
     const failure = await sendTestEvent(ctx, target, asked);
     if (failure === undefined) return;
     refusing.push(target);

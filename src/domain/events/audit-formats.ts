@@ -6,7 +6,6 @@
 import type { Context } from '../../context.ts';
 import { auditRowsBetween, requestOfRow } from '../../metadata/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
-import { openTurns } from '../common/turns.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
 
@@ -18,7 +17,7 @@ interface AuditFormat {
   readonly toText: (ctx: Ctx, row: AuditRow) => string;
 }
 
-/** A row as the operator API shows it. */
+/** A row as the operator API shows it. `handlers/admin/audit.ts` compares its fields with the schema of the reply. */
 export const toAuditJson = ({ hour: _, slot: __, time, id, ...row }: AuditRow) => ({
   time: new Date(time).toISOString(),
   ...requestOfRow({ id }),
@@ -38,7 +37,7 @@ export const auditFormats = {
   ocsf: { ...lines, toText: (_ctx: Ctx, row: AuditRow) => JSON.stringify(toOcsf(row)) },
 } as const satisfies Readonly<Record<string, AuditFormat>>;
 
-const auditBucket = ({ resource }: AuditRow): string | undefined =>
+const readBucketName = ({ resource }: AuditRow): string | undefined =>
   resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined;
 
 /** The service of an action, and its name there: `admin:PutBucketQuota` is PutBucketQuota of the operator API. */
@@ -81,6 +80,7 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
       httpStatus: row.status,
       ...(row.count === undefined ? {} : { count: row.count }),
       ...(row.changes === undefined ? {} : { changes: row.changes }),
+      ...describeLimits(row),
     },
     requestID: requestOfRow(row).requestId,
     eventID: toEventId(ctx, row),
@@ -96,7 +96,7 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
 }
 
 /** https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html */
-function toUserIdentity({ principal, accessKey, account }: AuditRow) {
+function toUserIdentity({ principal, accessKey, account, session }: AuditRow) {
   if (principal === undefined)
     return { type: 'AWSAccount', principalId: '', accountId: 'ANONYMOUS_PRINCIPAL' };
   if (!principal.startsWith('arn:')) return { type: 'AWSService', invokedBy: principal };
@@ -113,11 +113,19 @@ function toUserIdentity({ principal, accessKey, account }: AuditRow) {
     accountId: account ?? '',
     accessKeyId: accessKey ?? '',
     ...(user === undefined ? {} : { userName: user }),
+    ...(session === undefined
+      ? {}
+      : { sessionContext: { attributes: { mfaAuthenticated: session.isMfa === true ? 'true' : 'false' } } }),
   };
 }
 
+/** What limited the temporary credentials of the caller. MFA is left out, because the formats have a field for it. */
+function describeLimits({ session: { isMfa: _, ...limits } = {} }: AuditRow) {
+  return Object.keys(limits).length === 0 ? {} : { session: limits };
+}
+
 function describeParameters(row: AuditRow) {
-  const bucketName = auditBucket(row);
+  const bucketName = readBucketName(row);
   if (bucketName !== undefined)
     return {
       bucketName,
@@ -135,7 +143,7 @@ interface Resource {
 }
 
 function listResources(row: AuditRow): readonly Resource[] {
-  const bucket = auditBucket(row);
+  const bucket = readBucketName(row);
   if (bucket === undefined) return row.resource === '' ? [] : [toResource(row.resource)];
   const id = `arn:aws:s3:::${bucket}`;
   const ofBucket = { id, type: 'AWS::S3::Bucket', name: bucket };
@@ -186,6 +194,11 @@ function toOcsf(row: AuditRow) {
   const [activity, activityName] = findActivity(name);
   const isSuccess = row.status < 400;
   const resources = listResources(row);
+  // What the class has no attribute for.
+  const unmapped = {
+    ...(row.changes === undefined ? {} : { changes: row.changes }),
+    ...describeLimits(row),
+  };
   return {
     activity_id: activity,
     activity_name: activityName,
@@ -202,15 +215,14 @@ function toOcsf(row: AuditRow) {
     status: isSuccess ? 'Success' : 'Failure',
     ...(row.error === undefined ? {} : { status_code: row.error }),
     ...(row.count === undefined ? {} : { count: row.count }),
-    // What the class has no attribute for.
-    ...(row.changes === undefined ? {} : { unmapped: { changes: row.changes } }),
+    ...(Object.keys(unmapped).length === 0 ? {} : { unmapped }),
     metadata: {
       version: '1.3.0',
       product: { name: 'sluice', vendor_name: 'sluice' },
       uid: row.id,
       log_name: 'audit',
     },
-    actor: { user: toOcsfUser(row) },
+    actor: { user: toOcsfUser(row), ...toOcsfSession(row) },
     api: {
       operation: name,
       service: { name: service },
@@ -243,6 +255,17 @@ function toOcsfUser({ principal, accessKey, account }: AuditRow) {
   };
 }
 
+/** https://schema.ocsf.io/1.3.0/objects/session: each session has an access key of its own, which names it. */
+const toOcsfSession = ({ session, accessKey }: AuditRow) =>
+  session === undefined
+    ? {}
+    : {
+        session: {
+          ...(accessKey === undefined ? {} : { uid: accessKey }),
+          is_mfa: session.isMfa === true,
+        },
+      };
+
 // Streams the audit log, the oldest row first. A slow reader slows the reading of rows, and few rows are in memory.
 
 /** The text that is sent together, in characters. */
@@ -252,22 +275,21 @@ interface AuditExport {
   readonly start: number;
   readonly end: number;
   readonly format: AuditFormat;
-  /** Ends an export that has found no row yet: a generator is ended from outside only where it yields. */
-  readonly signal?: AbortSignal;
+  /** Of `openTurns`. It also ends an export that has found no row yet: a generator is ended from outside only where it yields. */
+  readonly rest: () => Promise<void>;
   matches(row: AuditRow): boolean;
   /** Whether policies let the caller see a row that matches. */
   isVisible(row: AuditRow): Promise<boolean>;
 }
 
 export async function* exportAudit(
-  ctx: Pick<Context, 'metadata' | 'config' | 'hasher' | 'clock'>,
-  { start, end, format, signal, matches, isVisible }: AuditExport,
+  ctx: Pick<Context, 'metadata' | 'config' | 'hasher'>,
+  { start, end, format, rest, matches, isVisible }: AuditExport,
 ): AsyncGenerator<Uint8Array> {
   const { around, between, toText } = format;
   const encoder = new TextEncoder();
   let text = around[0];
   let isFirst = true;
-  const rest = openTurns(ctx.clock, signal);
   for await (const row of auditRowsBetween(ctx.metadata, { start, end, rest })) {
     if (!matches(row) || !(await isVisible(row))) continue;
     text += (isFirst ? '' : between) + toText(ctx, row);

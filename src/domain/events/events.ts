@@ -4,8 +4,9 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  * Below: the events for an application that embeds the gateway.
  */
+import { memoizeEach } from '../../base/bounded-cache.ts';
 import type { Context } from '../../context.ts';
-import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import { laneSlot, queuedTask } from '../../metadata/background/hourly-queues.ts';
 import type { NotifyTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { ObjectEvent, OnEvent } from '../../ports/application.ts';
@@ -21,6 +22,7 @@ import {
   eventsMeet,
   findSink,
   listRules,
+  meetsKeyFilter,
   type Notification,
   readKeyFilter,
   type TargetedRule,
@@ -83,7 +85,7 @@ export async function eventChanges(
     const id = `${sequencer}/${requestId}/${subject.version}/${n}`;
     if (own.includes(rule) && delivery === 'best-effort') return unstoredEvent(id, record);
     const slot = laneSlot(task.sink, subject.key);
-    return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
+    return queuedTask(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
   });
   return Promise.all(rows);
 }
@@ -99,11 +101,16 @@ const rulesFor = (
   notification: Notification,
   { name, key }: { readonly name: string; readonly key: string },
 ): readonly TargetedRule[] =>
-  listRules(notification).filter((rule) => {
-    if (!rule.Event.some((pattern) => eventsMeet(pattern, `s3:${name}`))) return false;
-    const { prefix, suffix } = readKeyFilter(rule);
-    return key.startsWith(prefix) && key.endsWith(suffix);
-  });
+  readRules(notification).flatMap(({ rule, filter }) =>
+    meetsKeyFilter(filter, key) && rule.Event.some((pattern) => eventsMeet(pattern, `s3:${name}`))
+      ? [rule]
+      : [],
+  );
+
+/** Of a cached document: DeleteObjects asks for each of a thousand keys. */
+const readRules = memoizeEach((notification: Notification) =>
+  listRules(notification).map((rule) => ({ rule, filter: readKeyFilter(rule) })),
+);
 
 /** Grows with every event of a key. An event without a new version sorts after the event that created the version. */
 const drawSequencer = (ctx: Ctx, { version }: ObjectRow, isFresh: boolean): string =>
@@ -214,18 +221,21 @@ export async function testEvents(
     const task: NotifyTask = { sink, message, account: bucket.owner };
     const id = `${requestId}/test/${sink}`;
     const slot = laneSlot(sink, bucket.name);
-    return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
+    return queuedTask(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
   });
   return Promise.all(rows);
 }
 
-// Events for the application that embeds the gateway (`onEvent` of `openGateway`). At least once: a row of the `notify` queue for each event, in
-// the lane of its bucket, so that a handler that fails or hangs for one bucket delays no other. At best effort: the handler is called after
-// the commit, and nothing is stored.
+// Events for the application that embeds the gateway (`onEvent` of `openGateway`). At least once: a row of the `notify`
+// queue for each event, in the lane of its bucket, so that a handler that fails or hangs for one bucket delays no
+// other. At best effort: the handler is called after the commit, and nothing is stored.
 
 /** No id of SVC_NOTIFY_TARGETS begins with it. */
 const targetPrefix = '@application/';
 const isApplicationTarget = (id: string): boolean => id.startsWith(targetPrefix);
+
+/** The name of a target as a label of metrics: one for all buckets of the application, because tenants choose their names. */
+export const labelTarget = (id: string): string => (isApplicationTarget(id) ? targetPrefix.slice(0, -1) : id);
 
 /** Every event of a bucket, for the application. */
 const applicationRule = (bucket: string): TargetedRule => ({
@@ -324,6 +334,7 @@ export const applicationEvents = 'application_events';
 const unstored = table({
   name: applicationEvents,
   kind: 'plain',
+  isExported: false,
   partition: [],
   sort: ['id'],
   columns: { id: text(), record: json<object>() },

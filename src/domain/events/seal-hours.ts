@@ -4,7 +4,9 @@
  * Writers add rows to an hour until five minutes after its end and read no seals, so sealing costs them nothing. The
  * leader seals an hour fifteen minutes after its end.
  */
+
 import { toHex } from '../../base/text/hex.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import {
   type AuditHead,
@@ -15,9 +17,9 @@ import {
   auditSlots,
   beginSealing,
   clearAuditHour,
-  findAuditHead,
   findAuditSeal,
   findSealedExtent,
+  findSoundAuditHead,
   hasPendingAudit,
   putAuditSeal,
   putSealedExtent,
@@ -27,7 +29,9 @@ import {
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import type { Term } from '../../metadata/background/tasks.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
+import { nextSound } from '../../metadata/sound-rows.ts';
 import { MetadataDamaged, type Revision } from '../../ports/metadata-store.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 
 // The digests of an hour of the audit log, and the seal that links them to the hour before.
 
@@ -38,8 +42,12 @@ const pageRows = 500;
 const encoder = new TextEncoder();
 
 export interface SlotDigest {
+  /** Those that can be read. */
   readonly rows: number;
+  /** Of these rows, and of the number of damaged ones. */
   readonly digest: string;
+  /** The first row that cannot be read. */
+  readonly damage?: MetadataDamaged | undefined;
 }
 
 /** Every column that the row has, in the order of their names: a column that a later version adds changes no digest of older rows. */
@@ -50,7 +58,11 @@ const canonicalText = (row: AuditRow): string =>
       .sort(([a], [b]) => (a < b ? -1 : 1)),
   );
 
-/** @param rest called before each page, and may throw to end the walk */
+/**
+ * Damaged rows are passed over: one must not keep all later hours from being sealed and removed. Only their number is digested, so that an
+ * hour in which as many become readable, or more become damaged, has another digest.
+ * @param rest called before each page, and may throw to end the walk
+ */
 export async function digestSlot(
   { metadata, hasher }: DigestHourCtx,
   { hour, slot, rest }: { readonly hour: number; readonly slot: number; readonly rest: () => Promise<void> },
@@ -58,23 +70,38 @@ export async function digestSlot(
   const hash = hasher.create('sha256');
   const cursor = rowsOfSlot(metadata, hour, slot);
   let rows = 0;
+  let damagedRows = 0;
+  let damage: MetadataDamaged | undefined;
   for (;;) {
     await rest();
-    const page = await cursor.next(pageRows);
-    if (page.length === 0) return { rows, digest: toHex(hash.digest()) };
+    const page = await nextSound(cursor, pageRows, (each) => {
+      damagedRows += 1;
+      damage ??= each;
+    });
+    if (page.length === 0) break;
     rows += page.length;
     hash.update(encoder.encode(page.map(({ row }) => `${canonicalText(row)}\n`).join('')));
   }
+  if (damagedRows > 0) hash.update(encoder.encode(`${damagedRows} damaged\n`));
+  return { rows, digest: toHex(hash.digest()), damage };
 }
 
 async function digestHour(
   ctx: DigestHourCtx,
   hour: number,
   rest: () => Promise<void>,
-): Promise<{ readonly rows: number; readonly slots: readonly string[] }> {
+): Promise<{
+  readonly rows: number;
+  readonly slots: readonly string[];
+  readonly damage: MetadataDamaged | undefined;
+}> {
   const slots: SlotDigest[] = [];
   for (let slot = 0; slot < auditSlots; slot += 1) slots.push(await digestSlot(ctx, { hour, slot, rest }));
-  return { rows: slots.reduce((sum, { rows }) => sum + rows, 0), slots: slots.map(({ digest }) => digest) };
+  return {
+    rows: slots.reduce((sum, { rows }) => sum + rows, 0),
+    slots: slots.map(({ digest }) => digest),
+    damage: slots.find(({ damage }) => damage !== undefined)?.damage,
+  };
 }
 
 export const digestSlots = ({ hasher }: Pick<DigestHourCtx, 'hasher'>, slots: readonly string[]): string =>
@@ -114,15 +141,15 @@ export async function openWitness(
   try {
     const sealed = Uint8Array.from(atob(witness), (character) => character.charCodeAt(0));
     const opened = await sealer.open(sealed, context);
-    return opened && new TextDecoder().decode(opened);
+    return opened && decodeUtf8(opened);
   } catch {
     return undefined;
   }
 }
 
-// How far the hours of the audit log were sealed, noted beside the chain after each seal. Where the whole chain was removed with its head and
-// rows, or its head was set back and the hours after it were sealed again, the verification finds what the note says missing or replaced
-// (docs/adr/0028-audit-hours-are-sealed.md).
+// How far the hours of the audit log were sealed, noted beside the chain after each seal. Where the whole chain was
+// removed with its head and rows, or its head was set back and the hours after it were sealed again, the verification
+// finds what the note says missing or replaced (docs/adr/0028-audit-hours-are-sealed.md).
 
 type SealedExtentCtx = Pick<Context, 'metadata' | 'sealer' | 'telemetry'>;
 
@@ -200,15 +227,29 @@ export interface SavedSeals {
 
 /** @throws LeaseLost when a later leader has begun */
 export async function holdSeals(
-  { metadata }: Pick<Ctx, 'metadata'>,
+  ctx: Pick<Ctx, 'metadata' | 'telemetry'>,
   generation: number,
 ): Promise<SavedSeals> {
+  const { metadata } = ctx;
   const term = await beginSealing(metadata, generation);
-  const found = await findAuditHead(metadata);
+  const found = await findSoundAuditHead(metadata);
   // The leader before may have died between the commit that gave an hour up and the removal of its rows.
   if (found !== undefined && found.state.keptFrom > found.state.first)
-    await clearAuditHour(metadata, found.state.keptFrom - 1);
+    await clearHour(ctx, found.state.keptFrom - 1);
   return { term, head: found?.state, revision: found?.revision ?? 'absent' };
+}
+
+/** Rows that cannot be removed because of damage stay until they expire by themselves. */
+async function clearHour(
+  { metadata, telemetry }: Pick<Ctx, 'metadata' | 'telemetry'>,
+  hour: number,
+): Promise<void> {
+  const cleared = await unlessDamaged(() => clearAuditHour(metadata, hour));
+  if (cleared instanceof MetadataDamaged)
+    telemetry.log('ERROR', 'an hour of the audit log cannot be removed', {
+      hour: toTime(hour),
+      cause: cleared,
+    });
 }
 
 interface SealStep {
@@ -243,7 +284,12 @@ async function sealHour(
   saved: SavedSeals,
   { hour, rest }: { readonly hour: number; readonly rest: () => Promise<void> },
 ): Promise<SealStep> {
-  const { rows, slots } = await digestHour(ctx, hour, rest);
+  const { rows, slots, damage } = await digestHour(ctx, hour, rest);
+  if (damage !== undefined)
+    ctx.telemetry.log('ERROR', 'an hour of the audit log is sealed without its damaged rows', {
+      hour: toTime(hour),
+      cause: damage,
+    });
   const previous = saved.head?.seal ?? '';
   const content = digestSlots(ctx, slots);
   const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
@@ -280,7 +326,7 @@ async function removeHour(ctx: Ctx, saved: SavedSeals, head: AuditHead): Promise
   }
   const { slots: _, ...state } = found.state;
   const next = await put(ctx, saved, { head: after, seal: { state, expect: found.revision } });
-  await clearAuditHour(metadata, head.keptFrom);
+  await clearHour(ctx, head.keptFrom);
   return { saved: next, rows: found.state.rows };
 }
 

@@ -11,7 +11,6 @@ import {
   findSealedExtent,
   pageAuditSeals,
 } from '../../metadata/audit.ts';
-import { openTurns } from '../common/turns.ts';
 import {
   chainLink,
   compareExtent,
@@ -22,7 +21,7 @@ import {
   witnessContext,
 } from './seal-hours.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'clock'>;
+type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config'>;
 
 export interface AuditGap {
   /**
@@ -85,16 +84,14 @@ export interface VerificationAsked {
   readonly from?: number | undefined;
   /** A seal of which the operator has a copy elsewhere. A chain without it was replaced as a whole. */
   readonly noted?: Noted | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** Of `openTurns`. */
+  readonly rest: () => Promise<void>;
 }
 
-export async function verifyAudit(
-  ctx: Ctx,
-  { from, noted, signal }: VerificationAsked,
-): Promise<Verification> {
+export async function verifyAudit(ctx: Ctx, { from, noted, rest }: VerificationAsked): Promise<Verification> {
   // Before the head, because a leader may seal an hour in between.
   const extent = (await findSealedExtent(ctx.metadata))?.state;
-  const verification = await verifyChain(ctx, from, signal);
+  const verification = await verifyChain(ctx, { from, rest });
   if (verification.gap === undefined && extent !== undefined) {
     const gap = await compareExtent(ctx, extent, verification.head);
     if (gap !== undefined) return { ...verification, gap };
@@ -106,7 +103,10 @@ export async function verifyAudit(
   return { ...verification, gap: { kind: found === undefined ? 'seal-missing' : 'seal-altered', hour } };
 }
 
-async function verifyChain(ctx: Ctx, from?: number, signal?: AbortSignal): Promise<Verification> {
+async function verifyChain(
+  ctx: Ctx,
+  { from, rest }: Pick<VerificationAsked, 'from' | 'rest'>,
+): Promise<Verification> {
   const head = (await findAuditHead(ctx.metadata))?.state;
   let counts: Counts = {
     hours: 0,
@@ -120,7 +120,6 @@ async function verifyChain(ctx: Ctx, from?: number, signal?: AbortSignal): Promi
   if (first === undefined) return { head, ...counts };
   const start = Math.max(first, from ?? first);
   const now = await ctx.metadata.now();
-  const rest = openTurns(ctx.clock, signal);
   let previous = await sealBefore(ctx, { hour: start, first });
   let hour = start;
   for (let read = 0; ; ) {
@@ -201,6 +200,8 @@ async function compareRows(
   for (let slot = 0; slot < auditSlots; slot += 1) found.push(await digestSlot(ctx, { hour, slot, rest }));
   const foundRows = found.reduce((sum, { rows }) => sum + rows, 0);
   if (found.every(({ digest }, slot) => digest === slots[slot])) return { rows: foundRows };
+  // Damage since the seal: what the rows said is unknown, which is no proof that they were changed.
+  for (const { damage } of found) if (damage !== undefined) throw damage;
   const kind = foundRows < seal.rows ? 'rows-removed' : foundRows > seal.rows ? 'rows-added' : 'rows-altered';
   return { gap: { kind, hour, sealedRows: seal.rows, foundRows } };
 }

@@ -4,7 +4,7 @@ import { allRows, queueSlots } from '../../metadata/background/queues.ts';
 import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { manifestParts } from '../../metadata/objects/objects.ts';
 import type { GarbageTask } from '../../metadata/records/queues.ts';
-import { MetadataDamaged, type MetadataStore } from '../../ports/metadata-store.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
 import {
   ChunkDamaged,
   ChunkMissing,
@@ -12,7 +12,9 @@ import {
   type FoundExtent,
   type ObjectBytes,
 } from '../../ports/object-bytes.ts';
-import { isOwned, type Ownership, openOwnership } from '../common/ownership.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
+import { findWhetherOwned, type Ownership, openOwnership, ownershipIn } from '../common/ownership.ts';
+import { KeyChanging } from '../common/version-search.ts';
 import type { FsckFinding, FsckRun, Repaired } from './findings.ts';
 import { queueExtent } from './repairs.ts';
 
@@ -53,15 +55,12 @@ export class StoredWalk {
   }
 }
 
-/** An owner whose row is damaged counts as an owner, because the check of the metadata has reported the row. */
-async function mayBeOwned(run: FsckRun, ownership: Ownership, found: FoundExtent): Promise<boolean> {
-  try {
-    return await isOwned(run, ownership, found);
-  } catch (cause) {
-    if (cause instanceof MetadataDamaged) return true;
-    throw cause;
-  }
-}
+/**
+ * An owner whose row is damaged counts as an owner, because the check of the metadata has reported the row. So does one
+ * that cannot be found while writers change the key: the next run looks again.
+ */
+const mayBeOwned = async (ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> =>
+  (await unlessDamaged(() => findWhetherOwned(ctx, ownership, found))) !== 'unowned';
 
 async function examine(run: FsckRun, suspects: Map<string, FoundExtent>): Promise<void> {
   const { unowned, leaving, underway } = await sift(run, suspects);
@@ -76,7 +75,7 @@ interface Sifted {
   readonly unowned: readonly FoundExtent[];
   /** Extents that gc or the sweeper are going to delete or judge. */
   readonly leaving: number;
-  /** Extents that an open op may still commit. */
+  /** Extents that an open op may still commit, or whose key writers change all the time. */
   readonly underway: number;
 }
 
@@ -104,8 +103,10 @@ export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>)
   const unowned: FoundExtent[] = [];
   for (const found of left.values()) {
     // Check again: a commit may have given the extent an owner, or gc may have deleted it.
-    if (!(await isOwned(ctx, ownership, found)) && (await ctx.bytes.isStored(asFarAsMet(found))))
-      unowned.push(found);
+    const answer = await findWhetherOwned(ctx, ownership, found);
+    // The next run looks again.
+    if (answer instanceof KeyChanging) underway += 1;
+    else if (answer === 'unowned' && (await ctx.bytes.isStored(asFarAsMet(found)))) unowned.push(found);
   }
   return { unowned, leaving, underway };
 }
@@ -162,8 +163,10 @@ async function tell(run: FsckRun, found: FoundExtent, bucket: string | undefined
 async function repair(run: FsckRun, found: FoundExtent, bucket: string): Promise<Repaired> {
   const row = (await findBucket(run.metadata, bucket))?.row;
   if (row?.id !== found.owner.bucketId) return { left: 'its bucket went meanwhile' };
-  const ownership = { shards: new Map([[row.id, row.shards]]), seen: new Set<string>() };
-  if (await isOwned(run, ownership, found)) return { left: 'a row owns it by now' };
+  const answer = await findWhetherOwned(run, ownershipIn(row), found);
+  if (answer instanceof KeyChanging)
+    return { left: 'its key changes all the time: the next run looks again' };
+  if (answer === 'owned') return { left: 'a row owns it by now' };
   return queueExtent(run, { extent: asFarAsMet(found), owner: found.owner });
 }
 

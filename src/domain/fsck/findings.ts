@@ -14,31 +14,47 @@ export type FsckContext = Pick<
 > &
   RepairGuard;
 
-/**
- * - `metadata`: a row or a page of the metadata is damaged. A run that found one repairs nothing from then on.
- * - `missing`, `damaged`, `unreadable`: a row names bytes that do not exist, that differ from what was stored, or that cannot be read now.
- * - `removed`: a row names bytes that are marked as removed, so that their space will be reclaimed.
- * - `manifest`: the rows of a large manifest, or the sizes of its bytes, do not match the object.
- * - `upload`: the list of open uploads names one that does not exist.
- * - `shared`: two versions, or a version and a part of an open upload, name the same bytes.
- * - `queued`: bytes that a version or part owns wait to be deleted.
- * - `unowned`: stored bytes that no row owns, that are not queued for deletion, and that belong to no open op or abandoned intent.
- * - `usage`: the counter of a bucket differs from the sum over its rows.
- */
-const findingKinds = [
-  'metadata',
-  'missing',
-  'damaged',
-  'unreadable',
-  'removed',
-  'manifest',
-  'upload',
-  'shared',
-  'queued',
-  'unowned',
-  'usage',
-] as const;
-type FindingKind = (typeof findingKinds)[number];
+interface KindOfFinding {
+  /** Whether a backup that has it lacks something. */
+  readonly isLoss: boolean;
+  /** Whether the mode `drop` repairs it too. */
+  readonly isDropped?: true;
+}
+
+/** A row for each kind, which docs/operations/fsck.md explains to operators. */
+export const findingKinds = {
+  /** A row or a page of the metadata is damaged. A run that found one repairs nothing from then on. */
+  metadata: { isLoss: true },
+  /** A row names bytes that do not exist. */
+  missing: { isLoss: true, isDropped: true },
+  /** A row names bytes that differ from what was stored. */
+  damaged: { isLoss: true },
+  /** A row names bytes that cannot be read now. */
+  unreadable: { isLoss: true },
+  /** A row names bytes that are marked as removed, so that their space will be reclaimed. */
+  removed: { isLoss: true, isDropped: true },
+  /** The rows of a large manifest, or the sizes of its bytes, do not match the object. */
+  manifest: { isLoss: true },
+  /** The list of open uploads names one that does not exist. */
+  upload: { isLoss: true },
+  /** Two versions, or a version and a part of an open upload, name the same bytes. */
+  shared: { isLoss: true },
+  /** Bytes that a version or part owns wait to be deleted. A restore takes them from the deletion queue. */
+  queued: { isLoss: false },
+  /**
+   * Stored bytes that no row owns, that are not queued for deletion, and that belong to no open op or abandoned intent. In a backup they
+   * may have been written after the snapshot; a restore removes them.
+   */
+  unowned: { isLoss: false },
+  /** The counter of a bucket differs from the sum over its rows. */
+  usage: { isLoss: true },
+} as const satisfies Readonly<Record<string, KindOfFinding>>;
+type FindingKind = keyof typeof findingKinds;
+const kindNames = Object.keys(findingKinds) as readonly FindingKind[];
+const kindOf = ({ kind }: Pick<FsckFinding, 'kind'>): KindOfFinding => findingKinds[kind];
+
+/** Whether a backup that has this finding lacks something. */
+export const isLoss = (finding: FsckFinding): boolean => kindOf(finding).isLoss;
 
 export interface FsckFinding {
   readonly kind: FindingKind;
@@ -103,7 +119,7 @@ export type FsckReport = (finding: FsckFinding) => Awaitable<void>;
 const zeros = <Name extends string>(names: readonly Name[]): Record<Name, number> =>
   Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, number>;
 
-export const nothingSeen: FsckSummary = { ...zeros(counters), findings: zeros(findingKinds), found: 0 };
+export const nothingSeen: FsckSummary = { ...zeros(counters), findings: zeros(kindNames), found: 0 };
 
 /** A run of fsck, with its counts so far. */
 export interface FsckRun extends FsckContext {
@@ -128,7 +144,7 @@ export function openRun(
   const seen = {
     ...zeros(counters),
     ...run.seen,
-    findings: { ...zeros(findingKinds), ...run.seen.findings },
+    findings: { ...zeros(kindNames), ...run.seen.findings },
   };
   const isSound = async (): Promise<boolean> => {
     if (seen.findings.metadata === 0) await run.verify(opened);
@@ -144,8 +160,7 @@ export function openRun(
     async find(finding, repair) {
       seen.findings[finding.kind] += 1;
       // Bytes may look unowned or missing only because a row cannot be read.
-      const mayRepair =
-        run.mode.fix || (run.mode.drop && (finding.kind === 'missing' || finding.kind === 'removed'));
+      const mayRepair = run.mode.fix || (run.mode.drop && kindOf(finding).isDropped === true);
       const canRepair = mayRepair && finding.kind !== 'metadata' && repair !== undefined && (await isSound());
       if (canRepair) await assertMayRepair?.();
       const repaired = !mayRepair ? {} : canRepair ? await repair() : { left: damagedMetadata };

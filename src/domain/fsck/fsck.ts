@@ -4,6 +4,7 @@ import type { Context } from '../../context.ts';
 import {
   assertLeads,
   beginTerm,
+  findSoundTask,
   findTask,
   putTask,
   type TaskKind,
@@ -276,7 +277,8 @@ export interface SavedRun {
   readonly startedAt: number;
   readonly finishedAt?: number;
 }
-export const fsckRuns: TaskKind<SavedRun> = { kind: 'fsck' };
+/** A run that begins again compares what it has compared, and a repair that was made finds nothing to repair. */
+export const fsckRuns: TaskKind<SavedRun> = { kind: 'fsck', restarts: ['worker'] };
 
 /** What the amounts of a run count. */
 export const comparedCounts = 'versions and extents';
@@ -326,7 +328,7 @@ export async function saveRun(
   name: RunName,
   { term, ...state }: SavedRun & { readonly term?: Term | undefined },
 ): Promise<void> {
-  const found = await findTask(metadata, fsckRuns, name);
+  const found = await findSoundTask(metadata, fsckRuns, name);
   const expect = found?.revision ?? 'absent';
   const progress = advanceProgress(found?.progress, measureRun(state), await metadata.now());
   const outcome = await putTask(metadata, fsckRuns, { name, state, progress, expect, term });

@@ -14,7 +14,8 @@ import { soundPages } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow, UploadIndexRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Revision, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
-import { type FsckRun, pageRows, type Repaired } from './findings.ts';
+import { type FsckRun, pageRows } from './findings.ts';
+import { unqueue } from './repairs.ts';
 
 const passesMax = 1 << 12;
 
@@ -93,9 +94,10 @@ async function examine(run: FsckRun, id: string, references: readonly Reference[
     }));
   }
   for (const reference of standing) {
-    if (reference.queued === undefined) continue;
+    const { queued } = reference;
+    if (queued === undefined) continue;
     const detail = 'its bytes wait to be deleted, though a version or part owns them';
-    await run.find({ kind: 'queued', detail, extent: id, ...first.place }, () => unqueue(run, reference));
+    await run.find({ kind: 'queued', detail, extent: id, ...first.place }, () => unqueue(run, queued));
   }
 }
 
@@ -114,14 +116,6 @@ const placeText = ({ place }: Reference): string =>
   Object.entries(place)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
-
-/** Other bytes that the row named are unowned now; the walk over the stored bytes handles them. */
-async function unqueue({ metadata }: FsckRun, { queued }: Reference): Promise<Repaired> {
-  if (queued === undefined) return {};
-  const { queue, slot, due, id } = queued;
-  await metadata.apply([{ at: queueAt(queue, slot), remove: { due, id } }]);
-  return { fixed: 'taken from the deletion queue' };
-}
 
 // Every place in the metadata that names an extent: versions, parts of open uploads, rows of the deletion queue.
 

@@ -17,6 +17,7 @@ import {
 } from '../../metadata/objects/objects.ts';
 import {
   type BucketRow,
+  checkColumns,
   headSlot,
   historySpace,
   liveSpace,
@@ -30,7 +31,7 @@ import { compositeEtag } from '../../ports/cryptography.ts';
 import { ChunkDamaged, ChunkMissing, type FoundExtent, unknownSize } from '../../ports/object-bytes.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { drawId, versionBefore, versionFor, versionTime } from '../common/ids.ts';
-import { isOwned, openOwnership } from '../common/ownership.ts';
+import { findWhetherOwned, openOwnership } from '../common/ownership.ts';
 import { sift } from './bytes.ts';
 import type { FsckContext } from './findings.ts';
 
@@ -131,7 +132,9 @@ async function suspectsAmong(
   for (const cluster of run.bytes.clusters) {
     for await (const found of run.bytes.find(cluster, '')) {
       run.signal.throwIfAborted();
-      if (!isMine(found) || (await isOwned(run, ownership, found))) continue;
+      if (!isMine(found)) continue;
+      // Where the key changes all the time, `sift` would leave it to the next run, too.
+      if ((await findWhetherOwned(run, ownership, found)) !== 'unowned') continue;
       suspects.set(found.extent.id, found);
       if (suspects.size > atOnce) return undefined;
     }
@@ -354,7 +357,7 @@ async function buildRows(
     const requested =
       each.requested ?? each.uploadId ?? (next === undefined ? undefined : versionBefore(ctx, next));
     const version = versionFor(ctx, requested, { behind });
-    rows.push({
+    const row = checkColumns('rebuild', {
       bucketId: bucket.id,
       space: historySpace,
       key,
@@ -374,6 +377,7 @@ async function buildRows(
       // This row stands for an old write, so no concurrent write may be ordered before it.
       conditional: true,
     });
+    rows.push(row);
   }
   return rows;
 }

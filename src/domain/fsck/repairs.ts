@@ -5,6 +5,7 @@
  * | repair | proof |
  * |---|---|
  * | `queueExtent` | the op that the bytes are named after is closed, which is final; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
+ * | `unqueue` | the row of the queue was read before the second read of a version or part that owns the bytes (`owners.ts`), so it is not of that one's removal; other bytes of the row are unowned then, and the walk over the stored bytes finds them |
  * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
  * | `unlistUpload` | upload ids are never reused, and a session's row exists before the session is listed and as long as it is listed |
  * | `keepRemoved` | the row still names the bytes at the revision that was read; a later run removes bytes that no row names |
@@ -12,10 +13,12 @@
  * | `rebuildIndex` | as `queueExtent`; the commit states that the key is absent |
  */
 
+import { queueAt } from '../../metadata/background/queues.ts';
 import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
 import { uploadsIn } from '../../metadata/objects/uploads.ts';
+import type { QueueRow } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Revision, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { ChunkMissing, type Extent, type Owner } from '../../ports/object-bytes.ts';
@@ -36,6 +39,15 @@ export async function queueExtent(
   const due = (await metadata.now()) + config.SVC_GC_GRACE;
   await metadata.apply([queueOrphan(extent, { owner, id: 'fsck', requestId, due })]);
   return { fixed: 'queued for deletion' };
+}
+
+/** Takes a row from the deletion queue that names bytes with an owner. */
+export async function unqueue(
+  { metadata }: FsckRun,
+  { queue, slot, due, id }: Pick<QueueRow, 'queue' | 'slot' | 'due' | 'id'>,
+): Promise<Repaired> {
+  await metadata.apply([{ at: queueAt(queue, slot), remove: { due, id } }]);
+  return { fixed: 'taken from the deletion queue' };
 }
 
 /** The last correction of counters by any run, of any bucket. */

@@ -20,7 +20,7 @@ import { compositeEtag, type Hash, type Hasher } from '../../ports/cryptography.
 import type { SortOf, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../common/garbage.ts';
-import { compositeChecksum, hashNames } from '../content/digests.ts';
+import { checksumFacts, compositeChecksum } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { readFault } from './bytes.ts';
 import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
@@ -232,7 +232,7 @@ class ContentDigests {
 
   #newSum(): Hash | undefined {
     const { checksum } = this.#expected;
-    return checksum && this.#hasher.create(hashNames[checksum.algorithm]);
+    return checksum && this.#hasher.create(checksumFacts[checksum.algorithm].hash);
   }
 
   #begin(): void {
@@ -281,7 +281,7 @@ class ContentDigests {
     if (checksum === undefined) return undefined;
     if (this.#sum !== undefined) return toBase64(this.#sum.digest());
     return isMultipart
-      ? compositeChecksum(this.#hasher, hashNames[checksum.algorithm], this.#partSums)
+      ? compositeChecksum(this.#hasher, checksumFacts[checksum.algorithm].hash, this.#partSums)
       : undefined;
   }
 }

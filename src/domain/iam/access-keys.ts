@@ -4,6 +4,7 @@
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import {
   findAccessKey,
@@ -21,7 +22,6 @@ export type SealingCtx = AccountCtx & Pick<Context, 'sealer'>;
 
 const keysMax = 2;
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 const mutexKey = (accessKey: string): string => `access key ${accessKey}`;
 
 export interface AccessKey extends KeyRecord {
@@ -151,7 +151,7 @@ export async function openAccessKey(
   if (row === undefined) return undefined;
   const secret = await sealer.open(row.secret, mutexKey(accessKey));
   if (secret === undefined) throw new Error(`the secret of access key ${accessKey} does not open`);
-  return { account: row.account, secretKey: decoder.decode(secret) };
+  return { account: row.account, secretKey: decodeUtf8(secret) };
 }
 
 interface LastUse {

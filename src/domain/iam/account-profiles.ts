@@ -20,8 +20,11 @@ import {
   scanIam,
   toRecord,
 } from '../../metadata/iam.ts';
+import type { IamRow } from '../../metadata/records/iam.ts';
 import { giveDefaultQuota } from '../quotas/default-quotas.ts';
-import { accountHolder } from '../quotas/scopes.ts';
+import { deleteAccountQuota } from '../quotas/quota-limits.ts';
+import { dropRateLimit } from '../quotas/rate-limiter.ts';
+import { accountHolder, userHolder } from '../quotas/scopes.ts';
 import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
 import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import { drawKeyPair, type KeyPair } from './entities.ts';
@@ -200,7 +203,7 @@ async function profileIn(draft: AccountDraft, now: number): Promise<AccountProfi
 }
 
 /**
- * Ends every key of an account and removes its IAM records. It can be repeated after a failure.
+ * Ends every key of an account and removes its IAM records, quotas and rate limit. It can be repeated after a failure.
  * @throws DeleteConflict while the account owns a bucket
  */
 export async function deleteAccount(ctx: AccountCtx, account: string): Promise<void> {
@@ -215,6 +218,8 @@ export async function deleteAccount(ctx: AccountCtx, account: string): Promise<v
     throw error;
   }
   for (const kind of ownedKinds) await removeAll(ctx, account, kind);
+  await deleteAccountQuota(ctx, accountHolder(account), {});
+  await dropRateLimit(ctx, { kind: 'account', id: account });
 }
 
 const setStatus = (ctx: AccountCtx, account: string, status: AccountProfile['status']): Promise<void> =>
@@ -248,12 +253,16 @@ const ownedKinds: readonly IamKind[] = [
   'user',
 ];
 
+const deleteQuotaOfUser = (ctx: AccountCtx, account: string, row: IamRow): Promise<void> =>
+  deleteAccountQuota(ctx, userHolder(account, toRecord<'user'>({ row }).value.id), {});
+
 async function removeAll(ctx: AccountCtx, account: string, kind: IamKind): Promise<void> {
   // The audit row belongs to the change of the status.
   const { record: _, ...unrecorded } = ctx;
   for (;;) {
     const page = await scanIam(ctx.metadata, account, { kind, count: removedAtOnce });
     if (page.length === 0) return;
+    if (kind === 'user') for (const { row } of page) await deleteQuotaOfUser(ctx, account, row);
     await changeAccount(unrecorded, account, async (draft) => {
       for (const { row } of page) {
         await draft.remove(kind, row.name);

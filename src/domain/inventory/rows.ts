@@ -3,11 +3,18 @@
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { listedColumns, listedVersionColumns } from '../../metadata/objects/objects.ts';
-import { type BucketRow, type Grant, headSlot, liveSpace, type ObjectRow } from '../../metadata/tables.ts';
+import {
+  type BucketRow,
+  type Grant,
+  headSlot,
+  listedColumns,
+  listedVersionColumns,
+  liveSpace,
+  type ObjectRow,
+} from '../../metadata/tables.ts';
 import { groupUris, toUser } from '../access/acl.ts';
 import { formatVersionId } from '../common/ids.ts';
-import { everyVersion, openSpace, seekTo } from '../common/listed-versions.ts';
+import { everyVersion, openSpace, seekTo } from '../common/listed-rows.ts';
 import type { Inventory, InventoryField } from '../configurations/inventory.ts';
 import { findExpiration, type Lifecycle } from '../configurations/lifecycle-rules.ts';
 
@@ -113,14 +120,16 @@ interface Field {
   readonly type: 'text' | 'integer' | 'boolean' | 'moment';
   /** The columns of an object's row that the value is made of, beside those that every listing reads. */
   readonly reads: readonly (keyof ObjectRow)[];
+  /** Values rarely repeat: to look for repetitions costs a Parquet file more than the rest of its encoding. */
+  readonly isMostlyDistinct: boolean;
   read(row: ObjectRow, facts: InventoryFacts): Value;
 }
 export type InventoryColumn = Field;
 
-type Options = Partial<Pick<Field, 'type' | 'reads'>> & Pick<Field, 'read'>;
+type Options = Partial<Pick<Field, 'type' | 'reads' | 'isMostlyDistinct'>> & Pick<Field, 'read'>;
 
-function field(csv: string, { type = 'text', reads = [], read }: Options, parquet = snakeCase(csv)): Field {
-  return { csv, parquet, type, reads, read };
+function field(csv: string, options: Options, parquet = snakeCase(csv)): Field {
+  return { csv, parquet, type: 'text', reads: [], isMostlyDistinct: false, ...options };
 }
 
 const snakeCase = (name: string): string =>
@@ -133,9 +142,10 @@ const ofContent =
     row.marker ? undefined : read(row, facts);
 
 const bucketColumn = field('Bucket', { read: (_, { bucket }) => bucket.name });
-const keyColumn = field('Key', { read: ({ key }) => key });
+const keyColumn = field('Key', { isMostlyDistinct: true, read: ({ key }) => key });
 const ofVersions = [
   field('VersionId', {
+    isMostlyDistinct: true,
     read: (row, { bucket }) => (bucket.versioning === '' ? undefined : formatVersionId(row)),
   }),
   field('IsLatest', { type: 'boolean', read: ({ slot }) => slot === headSlot }),
@@ -150,7 +160,7 @@ const optional: Readonly<Record<InventoryField, Field>> = {
     // Whole seconds, as in the replies to clients.
     read: ({ modified }) => Math.floor(modified / 1000) * 1000,
   }),
-  ETag: field('ETag', { read: ofContent(({ etag }) => etag) }, 'e_tag'),
+  ETag: field('ETag', { isMostlyDistinct: true, read: ofContent(({ etag }) => etag) }, 'e_tag'),
   StorageClass: field('StorageClass', { read: ofContent(({ storageClass }) => storageClass) }),
   IsMultipartUploaded: field('IsMultipartUploaded', {
     type: 'boolean',

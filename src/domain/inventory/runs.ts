@@ -6,6 +6,7 @@ import { LeaseLost } from '../../metadata/background/leases.ts';
 import {
   beginTerm,
   everyTask,
+  findSoundTask,
   findTask,
   putTask,
   putTasks,
@@ -15,8 +16,10 @@ import {
 } from '../../metadata/background/tasks.ts';
 import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
+import { undefinedIfDamaged } from '../../metadata/sound-rows.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { isAhead } from '../common/clock-skew.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
 import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
@@ -101,12 +104,13 @@ async function beginRun(
   then: readonly SideChange[] = [],
 ): Promise<{ readonly run: InventoryRun; readonly isNew: boolean }> {
   const progress = advanceProgress(undefined, measureInventory(run), run.startedAt);
-  const outcome = await putTask(metadata, runs, {
-    name: nameRun(run),
-    state: run,
-    progress,
-    expect: 'absent',
-    then,
+  const put = () =>
+    putTask(metadata, runs, { name: nameRun(run), state: run, progress, expect: 'absent', then });
+  const outcome = await put().catch(async (cause: unknown) => {
+    undefinedIfDamaged(cause);
+    // A run whose row is damaged begins again, under the names of a new run.
+    await findSoundTask(metadata, runs, nameRun(run));
+    return put();
   });
   if (outcome.applied) return { run, isNew: true };
   return { run: (await findRun(metadata, run)) ?? run, isNew: false };
@@ -121,7 +125,7 @@ export async function saveRun(
   if (file !== undefined) {
     const name = nameFile(run, former.state.files);
     // An interrupted leader may have stored the same file: it was written again since.
-    const found = await findTask(metadata, dataFiles, name);
+    const found = await findSoundTask(metadata, dataFiles, name);
     const expect = found?.revision ?? 'absent';
     const stored = await putTask(metadata, dataFiles, { name, state: file, expect });
     if (!stored.applied) throw new LeaseLost(runs.kind, term.generation);
@@ -178,7 +182,7 @@ export async function forgetRun(
 ): Promise<void> {
   const result = state.ended?.result;
   if (result !== undefined) {
-    const found = await findTask(metadata, results, name);
+    const found = await findSoundTask(metadata, results, name);
     const expiresAt = result.finishedAt + resultMs;
     const expect = found?.revision ?? 'absent';
     const { finishedAt, failure } = result;
@@ -196,7 +200,7 @@ export async function forgetRun(
 async function removeFiles(metadata: Metadata, run: InventoryRun, from: number): Promise<void> {
   const changes: { remove: { name: string }; expect: Task<DataFile>['revision'] }[] = [];
   for (let n = from; n < Math.min(from + removedAtOnce, run.files + 1); n += 1) {
-    const found = await findTask(metadata, dataFiles, nameFile(run, n));
+    const found = await findSoundTask(metadata, dataFiles, nameFile(run, n));
     if (found !== undefined) changes.push({ remove: { name: found.name }, expect: found.revision });
   }
   if (changes.length > 0) await putTasks(metadata, dataFiles, { changes });
@@ -222,8 +226,10 @@ const schedulePeriod = ({ Schedule }: Inventory, time: number): number =>
 function isDue(inventory: Inventory, last: InventoryResult | undefined, now: number): boolean {
   if (!inventory.IsEnabled) return false;
   if (last === undefined) return true;
-  if (last.failure !== undefined) return now - last.finishedAt >= retryMs;
-  return schedulePeriod(inventory, now) > schedulePeriod(inventory, last.startedAt);
+  if (last.failure !== undefined) return now - last.finishedAt >= retryMs || isAhead(last.finishedAt, now);
+  const periods = schedulePeriod(inventory, now) - schedulePeriod(inventory, last.startedAt);
+  // A clock that steps back begins none twice. One that was further ahead has left a time that says nothing.
+  return periods > 0 || periods < -1;
 }
 
 /** Begins the runs that are due in all buckets. */

@@ -448,9 +448,6 @@ async function* gzip(source: AsyncIterable<Uint8Array<ArrayBuffer>>): AsyncGener
  */
 const groupRows = 4_000;
 
-/** Columns without repetitions: looking for them costs more than the rest of the encoding. */
-const isUnique = ({ csv }: InventoryColumn): boolean => ['Key', 'VersionId', 'ETag'].includes(csv);
-
 const physical = { text: 'BYTE_ARRAY', integer: 'INT64', boolean: 'BOOLEAN', moment: 'INT64' } as const;
 const converted = { text: 'UTF8', moment: 'TIMESTAMP_MILLIS' } as const;
 const schemaWords = {
@@ -511,7 +508,7 @@ export async function* parquet(
       name: column.parquet,
       data: cells[n] ?? [],
       offsetIndex: false,
-      ...(isUnique(column) ? { encoding: 'PLAIN' as const } : {}),
+      ...(column.isMostlyDistinct ? { encoding: 'PLAIN' as const } : {}),
     }));
     const rows = cells[0]?.length ?? 0;
     cells = columns.map(() => []);

@@ -1,11 +1,13 @@
 /**
- * The lanes of an hourly queue whose rows go to targets (docs/adr/0033-lanes-of-deliveries.md). The hash of a target chooses its lane, which
- * runs beside the others, so a target that hangs delays no other (but for one in 65,536). In a lane the slots run in parallel, and the
- * rows of a slot one after the other: the rows of an object are in one slot.
+ * The lanes of an hourly queue whose rows go to targets (docs/adr/0033-lanes-of-deliveries.md). A queue has 65,536 lanes, and the hash of a
+ * target chooses its lane. Lanes run side by side, so a target that hangs delays only targets of the same lane. A lane
+ * is read past the rows of a target that takes nothing, because tenants choose the names of buckets at peers, and so
+ * their lanes. The slots of a lane run in parallel. The rows of a slot are delivered one after the other; all rows of
+ * an object are in one slot, so they keep their order.
  *
- * A lane holds only rows that nothing stands in the way of. Rows of an object that its target refuses, of a tenant that rests, and those
- * beyond a tenant's share are moved to the waiting lane of their tenant at this target, and the later rows of such an object follow
- * them. So the order of an object holds, and neither a bad event nor a long backlog delays other tenants.
+ * A lane is for rows that can be delivered now. It moves three kinds of rows to the waiting lane of their tenant at this target: rows of
+ * an object that the target refuses, rows of a tenant that rests, and rows beyond a tenant's share. Later rows of such an object follow
+ * them, so its rows keep their order. So neither a bad event nor a long backlog delays other tenants.
  */
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
@@ -17,13 +19,17 @@ import {
 } from '../../metadata/background/hourly-consumer.ts';
 import {
   anyLaneOfSlot,
-  hashToLane,
+  isWaitingLane,
   isWaitingSlot,
   laneOfSlot,
+  queueHour,
+  targetLane,
 } from '../../metadata/background/hourly-queues.ts';
 import type { Term } from '../../metadata/background/tasks.ts';
 import type { HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
-import { type LaneQueue, Pass } from './pass.ts';
+import { isStorageFull } from '../../ports/chunk-store.ts';
+import { endsDelivery, type LaneQueue, Pass } from './pass.ts';
+import { PassedRows, type Resumption } from './passed-rows.ts';
 import { forgetFailure, listFailing, type Subject, storeFailure, TargetStates } from './target-states.ts';
 import { WaitingRows } from './waiting-rows.ts';
 
@@ -33,12 +39,25 @@ const slotsMax = 16;
 const waitingLanesMax = 8;
 /** Rows of one tenant that a slot delivers in a pass, before the next ones are moved out of the way of others. */
 const shareMax = 256;
+/** How long a slot delivers rows of one owner in a pass, before the next ones are moved out of the way of others. */
+const shareMs = 1_000;
+/** The same in a waiting slot, which two tenants may share. */
+const waitingShareMs = 10_000;
 /** Rows that are moved together. */
 const movesMax = 64;
-/** Rows that a pass reads of a waiting slot; objects behind these wait until some of them are done. */
+/** Rows of a tenant that a pass passes over in a waiting slot, and rows that it tries. What lies behind these waits for a later pass. */
 const waitingReadMax = 5_000;
 /** A waiting slot of which nothing could be delivered is not read again for this many times the time that the pass took. */
 const idleFactor = 10;
+/** The rest of a lane that failed: it doubles with each failure in a row. */
+const laneRestFirstMs = 1_000;
+const laneRestMaxMs = 2 * 60_000;
+/** How long nothing is moved after the store was full. */
+const fullRestMs = 5_000;
+/** How often a lane is read all of whose known targets rest: another one may have got its first rows. */
+const restingReadMs = 2_000;
+/** Rows that a pass reads first of a slot in which rows stayed: the first of them are given up when they are too old. */
+const resumedPage = 16;
 /** How often the states of targets are stored. */
 const storedEveryMs = 1_000;
 
@@ -50,8 +69,11 @@ export class Lanes {
   readonly #states: TargetStates;
   readonly #waiting: WaitingRows;
   readonly #running = new Map<number, Promise<void>>();
-  /** The targets of each lane: those of the settings, and others that rows named. */
+  /** The targets that rows of each lane named. */
   readonly #targets = new Map<number, Set<string>>();
+  readonly #passed = new PassedRows();
+  /** When a lane began to run whose known targets rested, by the monotonic clock. */
+  readonly #restingSince = new Map<number, number>();
   /** When a waiting lane ran last, by the number of runs before. */
   readonly #ranAt = new Map<number, number>();
   #runs = 0;
@@ -61,6 +83,10 @@ export class Lanes {
   #storedAt = Number.NEGATIVE_INFINITY;
   #storing: Promise<void> = Promise.resolve();
   #failure: { readonly cause: unknown } | undefined;
+  /** Lanes whose last run failed, by number: their runs that failed in a row, and when they run again by the monotonic clock. */
+  readonly #failedLanes = new Map<number, { readonly failures: number; readonly until: number }>();
+  /** No row is moved before, by the monotonic clock, because the store was full. */
+  #fullUntil = Number.NEGATIVE_INFINITY;
   /** Whether the last start found rows, or lanes that it could not start. */
   #hasWork = true;
   /** Store time. */
@@ -73,7 +99,6 @@ export class Lanes {
     this.#generation = generation;
     this.#states = new TargetStates(ctx);
     this.#waiting = new WaitingRows(ctx);
-    for (const target of queue.targets) this.#targetsOf(hashToLane(target)).add(target);
   }
 
   /** Starts every lane that has rows and does not run. @throws the error of a lane that failed since */
@@ -86,6 +111,7 @@ export class Lanes {
     // Before anything is read: what an earlier leader moves after this is no longer removed from where it was.
     this.#term ??= await beginLanes(this.#ctx.metadata, this.#queue.queue, this.#generation);
     await this.#restoreStates();
+    this.#states.forgetStale();
     this.#storeStates();
     // A lane that runs already may have read its slots before this look.
     this.#hasWork = this.#running.size > 0;
@@ -95,11 +121,13 @@ export class Lanes {
     await this.#waiting.load(hours, { now, subjectOf: this.#queue.subjectOf });
     const at = { now, signal };
     const main = hours.filter(({ slot }) => !isWaitingSlot(slot));
+    const waiting = this.#waiting.due();
+    this.#forgetUnused([...hours.map(({ slot }) => slot), ...waiting]);
     for (const [lane, places] of Map.groupBy(main, ({ slot }) => laneOfSlot(slot)))
-      if (!this.#running.has(lane) && !this.#isResting(lane))
+      if (!this.#running.has(lane) && this.#mayRead(lane))
         this.#run(lane, signal, () => this.#runLane(lane, { places, ...at }));
       else this.#hasWork = true;
-    const due = Map.groupBy(this.#waiting.due(), (slot) => laneOfSlot(slot));
+    const due = Map.groupBy(waiting, (slot) => laneOfSlot(slot));
     for (const [lane, slots] of due) this.#startWaiting(lane, { slots, ...at });
   }
 
@@ -129,16 +157,38 @@ export class Lanes {
     this.#storeStates();
     await this.#storing;
     // Another process may lead now, and shows the same queue.
-    this.#showRefused(new Map());
+    this.#queue.showRefused(new Map());
   }
 
   #run(lane: number, signal: AbortSignal, work: () => Promise<void>): void {
     const run = work()
+      .then(() => void this.#failedLanes.delete(lane))
       .catch((cause: unknown) => {
-        if (!signal.aborted) this.#failure ??= { cause };
+        if (signal.aborted) return;
+        if (endsDelivery(cause)) this.#failure ??= { cause };
+        else this.#failed(lane, cause);
       })
       .finally(() => this.#running.delete(lane));
     this.#running.set(lane, run);
+  }
+
+  /** A lane rests after an error that may be about one of its rows: the others go on. */
+  #failed(lane: number, cause: unknown): void {
+    const failures = (this.#failedLanes.get(lane)?.failures ?? 0) + 1;
+    const restMs = Math.min(laneRestFirstMs * 2 ** (failures - 1), laneRestMaxMs);
+    this.#failedLanes.set(lane, { failures, until: this.#ctx.clock.elapsed() + restMs });
+    const { queue, worker } = this.#queue;
+    const about = { queue, lane, failures, cause };
+    if (isStorageFull(cause)) {
+      this.#ctx.telemetry.log('WARN', 'a lane of a queue rests, because the store is full', about);
+      return;
+    }
+    this.#ctx.telemetry.count('svc_worker_panic_total', { worker, shard: '' });
+    this.#ctx.telemetry.log('ERROR', 'a lane of a queue failed; it is tried again', about);
+  }
+
+  #restsAfterFailure(lane: number): boolean {
+    return (this.#failedLanes.get(lane)?.until ?? Number.NEGATIVE_INFINITY) > this.#ctx.clock.elapsed();
   }
 
   /** Starts waiting lanes of a target, those first that have not run for the longest time. */
@@ -150,7 +200,7 @@ export class Lanes {
     }: { readonly slots: readonly number[]; readonly now: number; readonly signal: AbortSignal },
   ): void {
     const lanes = [...Map.groupBy(slots, anyLaneOfSlot)]
-      .filter(([waitingLane]) => !this.#running.has(waitingLane))
+      .filter(([each]) => !this.#running.has(each) && !this.#restsAfterFailure(each))
       .sort(([a], [b]) => (this.#ranAt.get(a) ?? 0) - (this.#ranAt.get(b) ?? 0));
     const others = [...this.#running.keys()].filter(
       (each) => isWaitingLane(each) && targetLane(each) === lane,
@@ -170,13 +220,18 @@ export class Lanes {
   /** Stores what has changed for the operator; a write that fails is left out, and the next one follows. */
   #storeStates(): void {
     const { metadata, telemetry, clock } = this.#ctx;
-    const { queue } = this.#queue;
+    const { queue, labelOf } = this.#queue;
     if (clock.elapsed() - this.#storedAt < storedEveryMs) return;
     const changed = this.#states.takeChanged();
     if (changed.length === 0) return;
     this.#storedAt = clock.elapsed();
     const refused = this.#states.refusedByTarget();
-    this.#showRefused(refused);
+    const byLabel = new Map<string, number>();
+    for (const [target, { objects }] of refused) {
+      const label = labelOf(target);
+      byLabel.set(label, (byLabel.get(label) ?? 0) + objects);
+    }
+    this.#queue.showRefused(byLabel);
     const store = async (): Promise<void> => {
       for (const target of changed) {
         const { failures, error } = this.#states.get(target);
@@ -192,20 +247,12 @@ export class Lanes {
       );
   }
 
-  /** The objects that wait, because their target refuses them. */
-  #showRefused(refused: ReadonlyMap<string, { readonly objects: number }>): void {
-    const { telemetry } = this.#ctx;
-    const byTarget = [...refused].map(([target, { objects }]) => ({ target, objects }));
-    if (this.#queue.queue === 'notify')
-      telemetry.replace(
-        'svc_notify_refused_objects',
-        byTarget.map(({ target, objects }) => [{ target }, objects]),
-      );
-    else
-      telemetry.replace(
-        'svc_replication_refused_objects',
-        byTarget.map(({ target, objects }) => [{ destination: target }, objects]),
-      );
+  /** Forgets lanes without rows: tenants choose the names of buckets at peers, and so lanes. @param slots that have rows */
+  #forgetUnused(slots: readonly number[]): void {
+    const used = new Set(slots.map(laneOfSlot));
+    for (const lane of this.#running.keys()) used.add(targetLane(lane));
+    for (const lanes of [this.#targets, this.#restingSince, this.#failedLanes])
+      for (const lane of lanes.keys()) if (!used.has(targetLane(lane))) lanes.delete(lane);
   }
 
   #targetsOf(lane: number): Set<string> {
@@ -223,6 +270,18 @@ export class Lanes {
     return targets.length > 0 && targets.every((target) => this.#states.isResting(target));
   }
 
+  /** Whether a target of the lane may be tried, or one that is not known yet may have rows. */
+  #mayRead(lane: number): boolean {
+    if (this.#restsAfterFailure(lane)) return false;
+    const now = this.#ctx.clock.elapsed();
+    const isResting = this.#isResting(lane);
+    if (isResting && now - (this.#restingSince.get(lane) ?? Number.NEGATIVE_INFINITY) < restingReadMs)
+      return false;
+    if (isResting) this.#restingSince.set(lane, now);
+    else this.#restingSince.delete(lane);
+    return true;
+  }
+
   /** A target that failed is tried by one slot, because each try may take as long as the time-out. */
   #parallel(lane: number, most: number): number {
     return [...this.#targetsOf(lane)].some((target) => this.#states.isDoubtful(target)) ? 1 : most;
@@ -236,56 +295,84 @@ export class Lanes {
       signal,
     }: { readonly places: readonly QueueHour[]; readonly now: number; readonly signal: AbortSignal },
   ): Promise<void> {
-    const bySlot = [...Map.groupBy(places, ({ slot }) => slot).values()];
-    await inParallel(this.#parallel(lane, slotsMax), bySlot, async (hours) => {
-      const pass = new Pass({ queue: this.#queue, states: this.#states, now, signal });
-      for (const place of hours) if (!(await this.#drainHour(lane, { place, pass }))) return;
-    });
+    const bySlot = [...Map.groupBy(places, ({ slot }) => slot)];
+    const trials = new Map<string, number>();
+    await inParallel(slotsMax, bySlot, ([slot, hours]) =>
+      this.#drainSlot({ lane, slot, hours, trials }, { now, signal }),
+    );
   }
 
-  /** Delivers what it can of an hour in a target's lane, and moves the rest out of the way. @returns whether the next hour is worth reading */
-  async #drainHour(
-    lane: number,
-    { place, pass }: { readonly place: QueueHour; readonly pass: Pass },
-  ): Promise<boolean> {
+  /** Delivers what it can of a slot in a target's lane, and moves the rest out of the way. Rows of targets that take nothing stay. */
+  async #drainSlot(
+    { lane, slot, hours, trials }: SlotOfLane,
+    { now, signal }: { readonly now: number; readonly signal: AbortSignal },
+  ): Promise<void> {
     const { subjectOf, batchMax } = this.#queue;
-    const shares = new Map<string, number>();
+    const pass = new Pass({ queue: this.#queue, states: this.#states, now, signal, shareMs });
+    const resumption = this.#passed.find(slot, this.#ctx.clock.elapsed());
+    const mayTry = (target: string): boolean => {
+      // Only one slot tries a target that failed, because each try may take as long as the time-out.
+      const trial = this.#states.isDoubtful(target) ? trials.get(target) : undefined;
+      return pass.mayTryTarget(target) && (trial === undefined || trial === slot);
+    };
+    const walk = new SlotWalk(this.#ctx, { hours, pass, resumption, mayTry });
+    let shares = new Map<string, number>();
+    let hour: number | undefined;
     let batch: HourlyRow[] = [];
     let moves: HourlyRow[] = [];
-    const flush = async (): Promise<boolean> => {
-      const refused = await this.#deliver(batch, pass);
-      pass.takeDone();
-      for (const row of refused) this.#waiting.reserve(row, subjectOf(row));
-      // Where a target takes nothing, its rows stay, and so does everything behind them.
-      const [stay, go] = partition([...refused, ...moves], (row) => pass.isBlocked(subjectOf(row).target));
-      for (const row of stay) this.#waiting.release(row, subjectOf(row));
-      await this.#move(this.#sort(go));
-      batch = [];
-      moves = [];
-      return pass.left.size === 0 || [...this.#targetsOf(lane)].some((target) => pass.mayTryTarget(target));
+    const reserve = (row: HourlyRow): void => {
+      this.#waiting.reserve(row, subjectOf(row));
+      moves.push(row);
     };
-    for await (const row of dueRowsOfHour(this.#ctx, place, pass)) {
-      this.#hasWork = true;
-      pass.signal.throwIfAborted();
-      const subject = subjectOf(row);
-      const { target, tenant } = subject;
-      this.#targetsOf(lane).add(target);
-      const share = (shares.get(tenant) ?? 0) + 1;
-      const isInTheWay =
-        this.#waiting.has(row, subject) ||
-        this.#states.isObjectResting(subject) ||
-        this.#states.isTenantResting(subject) ||
-        share > shareMax;
-      if (isInTheWay && pass.mayTryTarget(target)) {
-        this.#waiting.reserve(row, subject);
-        moves.push(row);
-      } else {
-        shares.set(tenant, share);
-        batch.push(row);
+    const flush = async (): Promise<void> => {
+      for (const row of await this.#deliver(batch, pass)) reserve(row);
+      pass.takeDone();
+      batch = [];
+      const reserved = moves;
+      moves = [];
+      await this.#moveReserved(reserved, pass);
+    };
+    const drain = async (): Promise<void> => {
+      for await (const row of walk.rows()) {
+        this.#hasWork = true;
+        signal.throwIfAborted();
+        if (row.hour !== hour) shares = new Map();
+        hour = row.hour;
+        const subject = subjectOf(row);
+        const { target, tenant } = subject;
+        this.#targetsOf(lane).add(target);
+        const isTried = mayTry(target);
+        if (!isTried && !pass.isExhausted(row)) {
+          walk.passOver(target);
+          continue;
+        }
+        const share = (shares.get(tenant) ?? 0) + 1;
+        const isInTheWay =
+          this.#waiting.has(row, subject) ||
+          this.#states.isObjectResting(subject) ||
+          this.#states.isTenantResting(subject) ||
+          pass.hasHadShare(subject) ||
+          share > shareMax;
+        if (isInTheWay && isTried) reserve(row);
+        else {
+          shares.set(tenant, share);
+          batch.push(row);
+          if (this.#states.isDoubtful(target) && !trials.has(target)) trials.set(target, slot);
+        }
+        if (batch.length >= batchMax || moves.length >= movesMax) await flush();
       }
-      if ((batch.length >= batchMax || moves.length >= movesMax) && !(await flush())) return false;
+      await flush();
+    };
+    try {
+      await drain();
+    } finally {
+      // After an error these rows stay too. The lane reads them again, and their objects may be tried.
+      for (const row of moves) this.#waiting.release(row, subjectOf(row));
     }
-    return flush();
+    const elapsed = this.#ctx.clock.elapsed();
+    // The next pass may go on behind rows of blocked targets only.
+    if (pass.hasRetained) this.#passed.forget(slot);
+    else this.#passed.record(slot, { targets: pass.blocked, now, elapsed, from: walk.from, rows: walk.read });
   }
 
   /** @returns the rows that may not be tried now, because of their object or tenant, the given-up ones left out */
@@ -302,12 +389,33 @@ export class Lanes {
     return rows.toSorted((a, b) => a.hour - b.hour || a.due - b.due || this.#queue.compare(a, b));
   }
 
-  async #move(rows: readonly HourlyRow[]): Promise<void> {
+  /** Where a target takes nothing, its rows stay, and so does everything behind them. */
+  async #moveReserved(rows: readonly HourlyRow[], pass: Pass): Promise<void> {
+    const { subjectOf } = this.#queue;
+    const isFull = this.#fullUntil > this.#ctx.clock.elapsed();
+    const [stay, go] = partition(rows, (row) => isFull || pass.isBlocked(subjectOf(row).target));
+    for (const row of stay) this.#waiting.release(row, subjectOf(row));
+    if (isFull) for (const row of stay) pass.retain(row);
+    await this.#move(this.#sort(go), pass);
+  }
+
+  /** On a full disk the rows stay, and those of other objects are delivered past them. */
+  async #move(rows: readonly HourlyRow[], pass: Pass): Promise<void> {
     if (rows.length === 0) return;
     if (this.#term === undefined) throw new Error('the term of the lanes has not begun');
     const { queue, subjectOf } = this.#queue;
     const restsUntil = (subject: Subject): number => this.#states.restsUntil(subject);
-    await this.#waiting.move(rows, { queue, term: this.#term, subjectOf, restsUntil });
+    try {
+      await this.#waiting.move(rows, { queue, term: this.#term, subjectOf, restsUntil });
+    } catch (cause) {
+      if (!isStorageFull(cause)) throw cause;
+      for (const row of rows) pass.retain(row);
+      this.#fullUntil = this.#ctx.clock.elapsed() + fullRestMs;
+      this.#ctx.telemetry.log('WARN', 'the store is full: rows that wait stay where they are', {
+        queue,
+        cause,
+      });
+    }
   }
 
   async #runWaiting(
@@ -328,9 +436,12 @@ export class Lanes {
   async #drainWaiting(slot: number, now: number, signal: AbortSignal): Promise<void> {
     const { queue, subjectOf, batchMax } = this.#queue;
     const begunAt = this.#ctx.clock.elapsed();
-    const pass = new Pass({ queue: this.#queue, states: this.#states, now, signal });
+    const at = { now, signal, shareMs: waitingShareMs };
+    const pass = new Pass({ queue: this.#queue, states: this.#states, ...at });
     let restsUntil = Number.POSITIVE_INFINITY;
-    let read = 0;
+    let tried = 0;
+    /** Rows that wait, by tenant: two tenants may share a slot. */
+    const passedOver = new Map<string, number>();
     let batch: HourlyRow[] = [];
     const wait = (subject: Subject): void => {
       restsUntil = Math.min(restsUntil, this.#states.restsUntil(subject));
@@ -339,9 +450,9 @@ export class Lanes {
       const rows = batch;
       batch = [];
       for (const row of await this.#deliver(rows, pass)) wait(subjectOf(row));
-      for (const row of pass.takeDone()) this.#waiting.finished(slot, subjectOf(row).object);
-      for (const row of pass.left) wait(subjectOf(row));
-      return pass.left.size === 0;
+      for (const row of pass.takeDone()) this.#waiting.finished(slot, subjectOf(row));
+      for (const row of pass.blockedRows) wait(subjectOf(row));
+      return pass.blockedRows.size === 0;
     };
     const drain = async (): Promise<void> => {
       for (const hour of this.#waiting.begin(slot)) {
@@ -349,31 +460,113 @@ export class Lanes {
         for await (const row of dueRowsOfHour(this.#ctx, { queue, slot, hour }, pass)) {
           signal.throwIfAborted();
           rows += 1;
-          read += 1;
           const subject = subjectOf(row);
           this.#targetsOf(laneOfSlot(slot)).add(subject.target);
+          const before = passedOver.get(subject.tenant) ?? 0;
+          if (before >= waitingReadMax) continue;
           if (this.#waiting.hasArrived(slot, subject.object)) restsUntil = Number.NEGATIVE_INFINITY;
-          else if (pass.mustWait(row)) {
-            if (pass.isOverdue(row) && this.#states.failsSteadily(subject)) batch.push(row);
-            else wait(subject);
-          } else batch.push(row);
-          if (batch.length >= batchMax && !(await flush())) return;
-          if (read >= waitingReadMax) break;
+          else if (!pass.mustWait(row) || pass.isExhausted(row)) {
+            batch.push(row);
+            tried += 1;
+            if (batch.length >= batchMax && !(await flush())) return;
+            if (tried >= waitingReadMax) break;
+            continue;
+          } else wait(subject);
+          passedOver.set(subject.tenant, before + 1);
         }
         if (rows === 0) this.#waiting.isEmpty(slot, hour);
-        if (!(await flush()) || read >= waitingReadMax) return;
+        if (!(await flush()) || tried >= waitingReadMax) return;
       }
     };
     try {
       await drain();
+    } catch (cause) {
+      // What the pass has not read may be due.
+      restsUntil = Number.NEGATIVE_INFINITY;
+      throw cause;
     } finally {
       const endedAt = this.#ctx.clock.elapsed();
-      const pause = pass.done > 0 ? 0 : (endedAt - begunAt) * idleFactor;
+      // A pass that has done something is followed by another one, after as long a pause where many rows had to be passed over.
+      const isLong = Math.max(0, ...passedOver.values()) >= waitingReadMax;
+      const pause = (endedAt - begunAt) * (pass.done === 0 ? idleFactor : isLong ? 1 : 0);
       this.#waiting.end(
         slot,
         Math.max(pass.done > 0 ? Number.NEGATIVE_INFINITY : restsUntil, endedAt + pause),
       );
     }
+  }
+}
+
+interface SlotOfLane {
+  readonly lane: number;
+  readonly slot: number;
+  readonly hours: readonly QueueHour[];
+  /** The slot that tries each target which failed. */
+  readonly trials: Map<string, number>;
+}
+
+interface Walk {
+  readonly hours: readonly QueueHour[];
+  readonly pass: Pass;
+  readonly resumption: Resumption | undefined;
+  readonly mayTry: (target: string) => boolean;
+}
+
+/**
+ * The rows of a slot, the oldest first. Behind the first row that stays it goes on where the last pass ended, if all
+ * before that stays too.
+ */
+class SlotWalk {
+  readonly #ctx: Ctx;
+  readonly #of: Walk;
+  #hasPassedOver = false;
+  /** The rows that it has read. */
+  read = 0;
+  /** Where it has gone on; undefined as long as it reads everything. */
+  from: Resumption | undefined;
+
+  constructor(ctx: Ctx, of: Walk) {
+    this.#ctx = ctx;
+    this.#of = of;
+  }
+
+  /** The row that was read last stays. */
+  passOver(target: string): void {
+    this.#of.pass.block(target);
+    this.#hasPassedOver = true;
+  }
+
+  async *rows(): AsyncGenerator<HourlyRow> {
+    const { hours, pass, resumption } = this.#of;
+    const firstPage = resumption === undefined ? undefined : { firstPage: resumedPage };
+    for (const place of hours) {
+      if (this.from !== undefined && place.hour < queueHour(this.from.due)) continue;
+      const begin = this.#isIn(place) ? this.from?.due : undefined;
+      for await (const row of dueRowsOfHour(this.#ctx, place, { now: pass.now, from: begin, ...firstPage })) {
+        this.read += 1;
+        yield row;
+        if (this.#resumesAfter(row)) break;
+      }
+      if (begin === undefined && this.#isIn(place))
+        yield* dueRowsOfHour(this.#ctx, place, { now: pass.now, from: this.from?.due });
+    }
+  }
+
+  /** Whether it goes on in this hour. */
+  #isIn({ hour }: QueueHour): boolean {
+    return this.from !== undefined && queueHour(this.from.due) === hour;
+  }
+
+  #resumesAfter(row: HourlyRow): boolean {
+    const { resumption, pass, mayTry } = this.#of;
+    if (resumption === undefined || this.from !== undefined || !this.#hasPassedOver) return false;
+    const { due, targets } = resumption;
+    const hour = queueHour(due);
+    if (row.hour > hour || (row.hour === hour && row.due >= due)) return false;
+    for (const target of targets) if (mayTry(target)) return false;
+    for (const target of targets) pass.block(target);
+    this.from = resumption;
+    return true;
   }
 }
 
@@ -384,6 +577,3 @@ function partition<T>(
   const { first = [], second = [] } = Object.groupBy(items, (item) => (isFirst(item) ? 'first' : 'second'));
   return [first, second];
 }
-
-const isWaitingLane = (lane: number): boolean => lane >= 65_536;
-const targetLane = (lane: number): number => lane % 65_536;

@@ -1,14 +1,19 @@
 /** One pass over a slot: which of its rows may be tried, and what became of them. */
+import { describeError } from '../../base/text/describe-error.ts';
+import type { WorkerName } from '../../config/workers.ts';
 import type { HourlyQueue } from '../../metadata/background/hourly-queues.ts';
+import { LeaseLost } from '../../metadata/background/leases.ts';
 import type { HourlyRow } from '../../metadata/records/queues.ts';
-import type { RefusedHow, Subject, TargetStates } from './target-states.ts';
+import { isStorageFull } from '../../ports/chunk-store.ts';
+import { isStoreFailure } from '../../ports/metadata-store.ts';
+import { nameOwner, type RefusedHow, type Subject, type TargetStates } from './target-states.ts';
 
 export interface LaneQueue {
   readonly queue: HourlyQueue;
+  /** Which delivers it, for metrics. */
+  readonly worker: WorkerName;
   /** Rows that a slot has in memory. After a kill at most these are delivered again. */
   readonly batchMax: number;
-  /** The targets that are known; rows may name others. */
-  readonly targets: readonly string[];
   /** How long a row is retried, by its `due`. */
   readonly retryMaxMs: number;
   subjectOf(row: HourlyRow): Subject;
@@ -24,9 +29,22 @@ export interface LaneQueue {
     rows: readonly HourlyRow[],
     why: { readonly error: string; readonly attempts: number },
   ): Promise<void>;
+  /** Logs a row that could not be given up. */
+  reportStuck(row: HourlyRow, cause: unknown): void;
+  /** The label of a target in metrics. Several targets may share one. */
+  labelOf(target: string): string;
+  /** Sets the gauge of the objects that wait, because their target refuses them. */
+  showRefused(objectsByLabel: ReadonlyMap<string, number>): void;
   /** Asks the target for something harmless. @returns why it takes nothing; undefined where it answers as it should */
   probe?(row: HourlyRow, signal: AbortSignal): Promise<string | undefined>;
 }
+
+/**
+ * Whether nothing can be delivered after this error. Any other one is about a row, and must not delay the rows of
+ * others. A full disk takes no further rows, but rows that are delivered are removed.
+ */
+export const endsDelivery = (cause: unknown): boolean =>
+  (isStoreFailure(cause) && !isStorageFull(cause)) || cause instanceof LeaseLost;
 
 interface Opening {
   readonly queue: LaneQueue;
@@ -34,6 +52,8 @@ interface Opening {
   /** Store time. */
   readonly now: number;
   readonly signal: AbortSignal;
+  /** How long an owner's deliveries to a target may take in this pass. The rows behind them wait, so that those of others do not. */
+  readonly shareMs: number;
 }
 
 export class Pass {
@@ -43,9 +63,14 @@ export class Pass {
   /** Rows that are done. */
   done = 0;
   /** Rows that were not tried or failed, because their target takes nothing. */
-  readonly left = new Set<HourlyRow>();
+  readonly blockedRows = new Set<HourlyRow>();
+  /** Whether rows stay that could not be moved, although their targets are not blocked. */
+  hasRetained = false;
   readonly #states: TargetStates;
-  /** Targets with rows in `left`: what lies behind these stays too, also where the target recovers during the pass. */
+  readonly #shareMs: number;
+  /** How long deliveries took, by target and owner. */
+  readonly #spentMs = new Map<string, number>();
+  /** Targets of which rows stay: what lies behind these stays too, also where the target recovers during the pass. */
   readonly #blocked = new Set<string>();
   /** Objects of which a row was refused or had to wait: later rows of them wait too, also where the rest ends during the pass. */
   readonly #stuck = new Set<string>();
@@ -55,11 +80,26 @@ export class Pass {
   #done = new Set<HourlyRow>();
   #refused: HourlyRow[] = [];
 
-  constructor({ queue, states, now, signal }: Opening) {
+  constructor({ queue, states, now, signal, shareMs }: Opening) {
     this.queue = queue;
     this.now = now;
     this.signal = signal;
     this.#states = states;
+    this.#shareMs = shareMs;
+  }
+
+  /**
+   * Deliveries to the subject's target took so long. The wait for a turn at the target counts too, because the rows of
+   * others in this slot wait as long.
+   */
+  spent(subject: Subject, ms: number): void {
+    const name = nameOwner(subject);
+    this.#spentMs.set(name, (this.#spentMs.get(name) ?? 0) + ms);
+  }
+
+  /** Whether the owner of the subject has had its share of time. */
+  hasHadShare(subject: Subject): boolean {
+    return (this.#spentMs.get(nameOwner(subject)) ?? 0) >= this.#shareMs;
   }
 
   mayTryTarget(target: string): boolean {
@@ -72,7 +112,8 @@ export class Pass {
     const mayTry =
       this.mayTryTarget(subject.target) &&
       !this.#stuck.has(subject.object) &&
-      !this.#states.isTenantResting(subject);
+      !this.#states.isTenantResting(subject) &&
+      !this.hasHadShare(subject);
     if (!mayTry) this.#stuck.add(subject.object);
     return mayTry;
   }
@@ -84,12 +125,24 @@ export class Pass {
     return !this.mayTry(row);
   }
 
+  /** A row of a target that takes others stays where it is, and later rows of its object behind it. */
+  retain(row: HourlyRow): void {
+    this.hasRetained = true;
+    this.#stuck.add(this.queue.subjectOf(row).object);
+  }
+
   isBlocked(target: string): boolean {
     return this.#blocked.has(target);
   }
 
-  isOverdue({ due }: HourlyRow): boolean {
-    return due + this.queue.retryMaxMs <= this.now;
+  /** A row of the target stays unread or untried: what lies behind it stays too. */
+  block(target: string): void {
+    this.#blocked.add(target);
+  }
+
+  /** Targets of which rows stay. */
+  get blocked(): ReadonlySet<string> {
+    return this.#blocked;
   }
 
   /** The target has taken these rows, and they were removed. */
@@ -107,12 +160,36 @@ export class Pass {
     this.done += rows.length;
   }
 
+  /**
+   * Carries out what gives a row up. Where the row itself makes that fail, it waits as a refused one does, because an error that ends the
+   * pass would stop the rows of all others too.
+   * @returns whether the row was removed
+   */
+  async giveUp(row: HourlyRow, remove: () => Promise<void>): Promise<boolean> {
+    try {
+      await remove();
+    } catch (cause) {
+      this.signal.throwIfAborted();
+      if (endsDelivery(cause)) throw cause;
+      this.queue.reportStuck(row, cause);
+      this.refused(row, describeError(cause), 'own-fault');
+      return false;
+    }
+    this.finished([row]);
+    return true;
+  }
+
   /** The target does not take this row now; it may take others. */
-  refused(row: HourlyRow, error: string, how: RefusedHow = {}): void {
+  refused(row: HourlyRow, error: string, how: RefusedHow): void {
     const subject = this.queue.subjectOf(row);
     this.#tried.add(row);
     this.#stuck.add(subject.object);
     if (this.#states.refused(subject, error, how)) this.#rested.push(row);
+  }
+
+  /** The target has answered, if only to refuse a row for good. */
+  answered(target: string): void {
+    this.#states.answered(target);
   }
 
   /** The target takes nothing now. */
@@ -131,19 +208,20 @@ export class Pass {
     const others: HourlyRow[] = [];
     for (const row of rows) {
       if (this.#done.has(row)) continue;
-      if (this.#isExhausted(row)) overdue.push(row);
+      if (this.isExhausted(row)) overdue.push(row);
       else others.push(row);
     }
     for (const row of overdue) {
-      await this.queue.giveUp([row], this.#states.lastFailure(this.queue.subjectOf(row)));
-      this.finished([row]);
+      const why = this.#states.lastFailure(this.queue.subjectOf(row));
+      const isRemoved = await this.giveUp(row, () => this.queue.giveUp([row], why));
+      if (!isRemoved) others.push(row);
     }
     for (const row of others) {
       const subject = this.queue.subjectOf(row);
       if (this.mayTryTarget(subject.target) && this.#isRefused(row, subject)) this.#refused.push(row);
       else {
         this.#blocked.add(subject.target);
-        this.left.add(row);
+        this.blockedRows.add(row);
       }
     }
     this.#tried = new Set();
@@ -153,8 +231,9 @@ export class Pass {
     return this.#stuck.has(subject.object) || this.#tried.has(row) || this.#states.isTenantResting(subject);
   }
 
-  #isExhausted(row: HourlyRow): boolean {
-    if (!this.isOverdue(row)) return false;
+  /** Whether a row is old enough to be given up, and has failed often enough, or its target or tenant has. */
+  isExhausted(row: HourlyRow): boolean {
+    if (row.due + this.queue.retryMaxMs > this.now) return false;
     const subject = this.queue.subjectOf(row);
     return this.#tried.has(row)
       ? this.#states.isRefusedSteadily(subject)

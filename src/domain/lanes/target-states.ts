@@ -1,22 +1,33 @@
 /**
- * What a worker remembers about the targets of a queue: which of them rest after failures, and for how long. An object rests when the target
- * refuses its row. Its tenant rests when many of its objects were refused one after the other, its account when several of its tenants had
- * to rest, and the target when its connection fails or when several accounts had to rest; where there is one account, when several tenants
- * had to. A success ends the rests of the tenant, the account and the target.
+ * What a worker remembers about the targets of a queue: which of them rest after failures, and for how long. An object
+ * rests when the target refuses its row. Its tenant rests when many of its objects were refused one after the other,
+ * its account when several of its tenants had to rest, and the target when its connection fails or when several
+ * accounts had to rest; where there is one account, when several tenants had to. A success ends the rests of the
+ * tenant, the account and the target. After a rest of the target any answer proves that it is there, also a refusal,
+ * which then counts for the object, the tenant and the account only.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fnv32a } from '../../base/shard.ts';
-import { everyTask, findTask, putTask, putTasks, type TaskKind } from '../../metadata/background/tasks.ts';
+import {
+  everyTask,
+  findSoundTask,
+  putTask,
+  putTasks,
+  type TaskKind,
+} from '../../metadata/background/tasks.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
+import { type Refused, RefusedObjects } from './refused-objects.ts';
 
 /** What a row is about. */
 export interface Subject {
   readonly target: string;
   /** The bucket that the row belongs to. */
   readonly tenant: string;
-  /** The account of the tenant; absent where there is one account. */
+  /** The account whose share of memory its refused objects take; '' where unknown. */
+  readonly owner: string;
+  /** The account of the tenant, where accounts rest. */
   readonly account?: string | undefined;
   /** Rows of one object are delivered in their order. Unique among all targets and tenants. */
   readonly object: string;
@@ -25,6 +36,11 @@ export interface Subject {
 /** A short name of an object. Where two objects share one, the rows of either wait for those of the other. */
 export const nameObject = (target: string, tenant: string, key: string): string =>
   `${target} ${tenant} ${fnv32a(key).toString(36)}`;
+
+/** Who shares out a target with others: an account, or a bucket where there is one account. */
+export const ownerAt = ({ account, tenant }: Subject): string => account ?? tenant;
+
+export const nameOwner = (subject: Subject): string => `${subject.target} ${ownerAt(subject)}`;
 
 const nameAccount = ({ target, account = '' }: Subject): string => `${target} ${account}`;
 
@@ -39,10 +55,15 @@ interface TargetState {
   readonly restsUntil: number;
 }
 
-export interface RefusedHow {
-  readonly isOwnFault?: boolean;
-  readonly isReached?: boolean;
-}
+export type RefusedHow =
+  /** The target does not take the row; that may be about the row, or about everything. */
+  | 'refused'
+  /** The target is there, and refuses this row only. It fails after many refusals in a row. */
+  | 'reached'
+  /** The connection was lost, so the target may be away. */
+  | 'unanswered'
+  /** The row cannot be read, or given up, here, which says nothing about the target. */
+  | 'own-fault';
 
 interface TenantState {
   /** Refusals in a row. */
@@ -54,20 +75,6 @@ interface TenantState {
 interface AccountState {
   readonly rests: number;
   readonly restsUntil: number;
-}
-
-interface ObjectState {
-  readonly failures: number;
-  readonly restsUntil: number;
-  readonly target: string;
-  readonly error: string;
-}
-
-/** Objects of a target that it refuses, and why. */
-export interface Refused {
-  readonly objects: number;
-  /** The most frequent errors first. */
-  readonly reasons: readonly { readonly error: string; readonly objects: number }[];
 }
 
 const never = Number.NEGATIVE_INFINITY;
@@ -91,9 +98,6 @@ const restingMax = 2;
 const targetsMax = 1_024;
 const knownTenantsMax = 10_000;
 const knownAccountsMax = 1_000;
-/** Objects that are remembered; others are tried again whenever their tenant is. */
-const objectsMax = 10_000;
-const reasonsMax = 5;
 const errorMax = 300;
 
 export class TargetStates {
@@ -103,7 +107,7 @@ export class TargetStates {
     name: 'delivery-tenants',
     entriesMax: knownTenantsMax,
   });
-  readonly #objects = new Map<string, ObjectState>();
+  readonly #objects = new RefusedObjects();
   readonly #accounts = new BoundedCache<AccountState>({
     name: 'delivery-accounts',
     entriesMax: knownTenantsMax,
@@ -147,19 +151,15 @@ export class TargetStates {
     return (this.#objects.get(object)?.restsUntil ?? never) > this.#ctx.clock.elapsed();
   }
 
-  /** Whether the object was refused and has not been delivered since. */
-  isRefused({ object }: Subject): boolean {
-    return this.#objects.has(object);
-  }
-
-  /** Whether the target has rested as a whole, and has taken nothing since. */
+  /** Whether the target has rested as a whole, and has answered nothing since. */
   isDoubtful(target: string): boolean {
     return this.get(target).rests > 0;
   }
 
   /**
-   * Whether old rows may be given up without another attempt, because their target or tenant has failed often enough. After a long stop of all
-   * gateways every row is old, and one failure of a target that comes up at the same time says little.
+   * Whether old rows may be given up without another attempt, because their target or tenant has failed often enough.
+   * After a long stop of all gateways every row is old, and one failure of a target that comes up at the same time says
+   * little.
    */
   failsSteadily(subject: Subject): boolean {
     const { target } = subject;
@@ -207,36 +207,37 @@ export class TargetStates {
     });
   }
 
+  /** The target answers again after a rest: it is there. Answers to rows that were on their way when the rest began prove nothing. */
+  answered(target: string): void {
+    if (this.isDoubtful(target) && !this.isResting(target))
+      this.#set(target, { ...this.get(target), rests: 0, restsUntil: never });
+  }
+
   /**
    * The row of an object was refused: it rests for a doubling time.
-   * @param options isOwnFault: the row cannot be read here, which says nothing about the target. isReached: the target is there, and refuses this
-   * row only, so it fails no sooner than many rows in a row were refused.
    * @returns whether its tenant begins to rest
    */
-  refused(
-    subject: Subject,
-    error: string,
-    { isOwnFault = false, isReached = false }: RefusedHow = {},
-  ): boolean {
+  refused(subject: Subject, error: string, how: RefusedHow = 'refused'): boolean {
     const { target, object } = subject;
     const known = this.#objects.get(object);
     const failures = (known?.failures ?? 0) + 1;
-    if (known !== undefined || this.#objects.size < objectsMax)
-      this.#objects.set(object, {
-        failures,
-        target,
-        error: error.slice(0, errorMax),
-        restsUntil: this.#pause(failures - 1, pauseMaxMs),
-      });
+    this.#objects.set(subject, {
+      failures,
+      error: error.slice(0, errorMax),
+      restsUntil: this.#pause(failures - 1, pauseMaxMs),
+    });
     this.#changed.add(target);
-    if (isOwnFault) return false;
+    if (how === 'own-fault') return false;
+    if (how !== 'unanswered') this.answered(target);
+    // Each attempt may take as long as the time-out, and only one slot is tried: so the first row of each tenant decides.
+    const isDecisive = how === 'unanswered' && this.isDoubtful(target);
     const tenant = this.#tenant(subject);
-    if (known !== undefined && tenant.rests === 0 && this.#account(subject).rests === 0) return false;
-    if (known === undefined && !isReached) this.#countFailure(target, error);
+    const isResting = tenant.rests > 0 || this.#account(subject).rests > 0;
+    if (known !== undefined && !isResting && !isDecisive) return false;
+    if (known === undefined && how !== 'reached') this.#countFailure(target, error);
     if (this.#account(subject).rests > 0) this.#accountRests(subject, error);
-    else if (this.isDoubtful(target)) this.unavailable(target, error);
     if (this.isTenantResting(subject)) return false;
-    if (tenant.refusals + 1 < refusalsMax) {
+    if (!isDecisive && tenant.refusals + 1 < refusalsMax) {
       this.#setTenant(subject, { ...tenant, refusals: tenant.refusals + 1 });
       return false;
     }
@@ -245,7 +246,7 @@ export class TargetStates {
       rests: tenant.rests + 1,
       restsUntil: this.#pause(tenant.rests, pauseMaxMs),
     });
-    if (isReached) this.#countFailure(target, error);
+    if (how === 'reached') this.#countFailure(target, error);
     if (tenant.rests === 0) this.#tenantRests(subject, error);
     return true;
   }
@@ -287,25 +288,14 @@ export class TargetStates {
     return changed;
   }
 
+  /** Forgets refused objects whose rows were removed without the knowledge of this worker. */
+  forgetStale(): void {
+    for (const target of this.#objects.deleteStale(this.#ctx.clock.elapsed())) this.#changed.add(target);
+  }
+
   /** What each target refuses. */
   refusedByTarget(): ReadonlyMap<string, Refused> {
-    const counts = new Map<string, Map<string, number>>();
-    for (const { target, error } of this.#objects.values()) {
-      const reasons = counts.get(target) ?? new Map<string, number>();
-      counts.set(target, reasons.set(error, (reasons.get(error) ?? 0) + 1));
-    }
-    return new Map(
-      [...counts].map(([target, reasons]) => [
-        target,
-        {
-          objects: [...reasons.values()].reduce((sum, count) => sum + count, 0),
-          reasons: [...reasons]
-            .toSorted(([, a], [, b]) => b - a)
-            .slice(0, reasonsMax)
-            .map(([error, objects]) => ({ error, objects })),
-        },
-      ]),
-    );
+    return this.#objects.byTarget();
   }
 
   #countFailure(target: string, error: string): void {
@@ -316,12 +306,17 @@ export class TargetStates {
   #tenantRests(subject: Subject, error: string): void {
     const { target, tenant, account } = subject;
     const name = nameAccount(subject);
-    const resting = new Set(this.#restingTenants.get(name)).add(tenant);
+    const before = this.#restingTenants.get(name);
+    // The tenants of a sole account have made the target rest. As an account, they do not do so again before a success.
+    if (before !== undefined && before.size >= restingMax) return;
+    const resting = new Set(before).add(tenant);
     this.#restingTenants.set(name, resting);
     if (resting.size < restingMax) return;
-    this.#restingTenants.delete(name);
     if (account === undefined) this.unavailable(target, error);
-    else this.#accountRests(subject, error);
+    else {
+      this.#restingTenants.delete(name);
+      this.#accountRests(subject, error);
+    }
   }
 
   /** All tenants of the account rest for a doubling time. Where another account does too, the target may be the cause. */
@@ -378,7 +373,7 @@ export interface FailingTarget {
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
 
-const failingTargets = (queue: string): TaskKind<FailingTarget> => ({ kind: `failing-targets-${queue}` });
+const failingTargetKind = (queue: string): TaskKind<FailingTarget> => ({ kind: `failing-targets-${queue}` });
 /** A target that is no longer used is forgotten after this time. */
 const retentionMs = 7 * 24 * 60 * 60 * 1000;
 
@@ -389,10 +384,10 @@ export async function storeFailure(
   { target, ...failure }: { readonly target: string } & Omit<FailingTarget, 'at'>,
 ): Promise<void> {
   const at = await metadata.now();
-  const found = await findTask(metadata, failingTargets(queue), target);
+  const found = await findSoundTask(metadata, failingTargetKind(queue), target);
   const state: FailingTarget = { ...failure, at };
   const expect = found?.revision ?? 'absent';
-  await putTask(metadata, failingTargets(queue), {
+  await putTask(metadata, failingTargetKind(queue), {
     name: target,
     state,
     expect,
@@ -402,9 +397,9 @@ export async function storeFailure(
 
 /** The target has taken something. */
 export async function forgetFailure(metadata: Metadata, queue: string, target: string): Promise<void> {
-  const found = await findTask(metadata, failingTargets(queue), target);
+  const found = await findSoundTask(metadata, failingTargetKind(queue), target);
   if (found === undefined) return;
-  await putTasks(metadata, failingTargets(queue), {
+  await putTasks(metadata, failingTargetKind(queue), {
     changes: [{ remove: { name: target }, expect: found.revision }],
   });
 }
@@ -414,6 +409,6 @@ export async function listFailing(
   queue: string,
 ): Promise<ReadonlyMap<string, FailingTarget>> {
   const failing = new Map<string, FailingTarget>();
-  for await (const { name, state } of everyTask(metadata, failingTargets(queue))) failing.set(name, state);
+  for await (const { name, state } of everyTask(metadata, failingTargetKind(queue))) failing.set(name, state);
   return failing;
 }

@@ -1,7 +1,8 @@
 /**
- * Which objects have rows in the waiting lanes of a queue. The consumer moves a row there when its target refuses it, or when its tenant has more
- * than its share of a lane; and then every later row of the object, so that none overtakes another. Only the leader moves rows, within its
- * term, so the leader's memory is the truth; a new leader reads the lanes once, after it has begun its own term.
+ * Which objects have rows in the waiting lanes of a queue. The consumer moves a row there when its target refuses it,
+ * or when its tenant has more than its share of a lane; and then every later row of the object, so that none overtakes
+ * another. Only the leader moves rows, within its term, so the leader's memory is the truth; a new leader reads the
+ * lanes once, after it has begun its own term.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Context } from '../../context.ts';
@@ -13,16 +14,23 @@ import type { Subject } from './target-states.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
-/** Objects that are remembered by name. A slot that gets more counts as one that has rows of every object. */
+/**
+ * Objects that are remembered by name. Beyond it those of the tenant with the most in a slot are forgotten: it counts
+ * as one all of whose objects wait there.
+ */
 const objectsMax = 20_000;
+/** Rows of a slot and hour that a new leader reads; where there are more, every object of the slot counts as one that waits. */
+const loadedMax = 50_000;
 /** How long a slot without rows is not read again: a former leader may have added some late. */
 const emptyMs = 60_000;
 
 interface WaitingSlot {
   readonly slot: number;
   readonly hours: Set<number>;
-  /** How many rows each object has; undefined where every object of the slot may have some. */
-  objects: Map<string, number> | undefined;
+  /** By tenant, how many rows each object has; undefined where every object of the tenant may have some. Two tenants may share a slot. */
+  readonly tenants: Map<string, Map<string, number> | undefined>;
+  /** Whether objects of any tenant may have rows, because some were not read. */
+  isUnread: boolean;
   /** Objects with rows on their way into the slot, and how many. */
   readonly moving: Map<string, number>;
   /** Objects that got rows since the last pass began: what it reads of them may lack an earlier row. */
@@ -51,11 +59,15 @@ export class WaitingRows {
       const name = `${place.slot} ${place.hour}`;
       const readAt = this.#readAt.get(name);
       if (readAt !== undefined && this.#ctx.clock.elapsed() - readAt < emptyMs) continue;
+      let rows = 0;
       for await (const row of dueRowsOfHour(this.#ctx, place, { now })) {
         const slot = this.#open(place.slot);
         slot.hours.add(place.hour);
-        this.#count(slot, subjectOf(row).object);
-        if (slot.objects === undefined) break;
+        this.#count(slot, subjectOf(row));
+        rows += 1;
+        if (rows < loadedMax) continue;
+        slot.isUnread = true;
+        break;
       }
       this.#readAt.set(name, this.#ctx.clock.elapsed());
     }
@@ -63,7 +75,10 @@ export class WaitingRows {
 
   has(row: HourlyRow, { tenant, object }: Subject): boolean {
     const slot = this.#slots.get(waitingSlot(row.slot, tenant));
-    return slot !== undefined && (slot.objects === undefined || slot.objects.has(object));
+    if (slot === undefined) return false;
+    if (slot.isUnread) return true;
+    if (!slot.tenants.has(tenant)) return false;
+    return slot.tenants.get(tenant)?.has(object) ?? true;
   }
 
   /** Whether any object may have rows in a waiting lane. */
@@ -77,24 +92,32 @@ export class WaitingRows {
     return [...this.#slots.values()].filter(({ restsUntil }) => restsUntil <= now).map(({ slot }) => slot);
   }
 
-  /** Announces that a row will be moved, so that later rows of its object follow it. Its move, or its release, comes next. */
-  reserve(row: HourlyRow, { tenant, object }: Subject): void {
+  /**
+   * Announces that a row will be moved, so that later rows of its object follow it. Its move, or its release, comes
+   * next, also after an error.
+   */
+  reserve(row: HourlyRow, subject: Subject): void {
+    const { tenant, object } = subject;
     const slot = this.#open(waitingSlot(row.slot, tenant));
-    this.#count(slot, object);
+    this.#count(slot, subject);
     slot.moving.set(object, (slot.moving.get(object) ?? 0) + 1);
     slot.arrived.add(object);
   }
 
   /** The row stays where it is. */
-  release(row: HourlyRow, { tenant, object }: Subject): void {
-    const number = waitingSlot(row.slot, tenant);
-    this.#arrived(number, object);
-    this.finished(number, object);
+  release(row: HourlyRow, subject: Subject): void {
+    const number = waitingSlot(row.slot, subject.tenant);
+    this.#arrived(number, subject.object);
+    this.finished(number, subject);
     const slot = this.#slots.get(number);
     if (slot?.hours.size === 0 && slot.moving.size === 0) this.#close(slot);
   }
 
-  /** Moves reserved rows, the oldest first. @throws LeaseLost */
+  /**
+   * Moves reserved rows, the oldest first. Where that fails, some of them may have been moved: all of them count as
+   * waiting, and a pass over the slot finds out.
+   * @throws LeaseLost
+   */
   async move(
     rows: readonly HourlyRow[],
     {
@@ -110,13 +133,17 @@ export class WaitingRows {
     },
   ): Promise<void> {
     const moves = rows.map((row) => ({ row, slot: waitingSlot(row.slot, subjectOf(row).tenant) }));
-    const hours = await moveHourlyRows(this.#ctx, { queue, moves, term });
-    for (const [n, { row, slot: number }] of moves.entries()) {
-      const subject = subjectOf(row);
-      const slot = this.#open(number);
-      slot.hours.add(hours[n] ?? row.hour);
-      slot.restsUntil = Math.min(slot.restsUntil, restsUntil(subject));
-      this.#arrived(number, subject.object);
+    let hours: readonly number[] = [];
+    try {
+      hours = await moveHourlyRows(this.#ctx, { queue, moves, term });
+    } finally {
+      for (const [n, { row, slot: number }] of moves.entries()) {
+        const subject = subjectOf(row);
+        const slot = this.#open(number);
+        slot.hours.add(hours[n] ?? row.hour);
+        slot.restsUntil = Math.min(slot.restsUntil, restsUntil(subject));
+        this.#arrived(number, subject.object);
+      }
     }
   }
 
@@ -134,12 +161,14 @@ export class WaitingRows {
   }
 
   /** A row of the slot is done. */
-  finished(number: number, object: string): void {
-    const objects = this.#slots.get(number)?.objects;
+  finished(number: number, { tenant, object }: Subject): void {
+    const tenants = this.#slots.get(number)?.tenants;
+    const objects = tenants?.get(tenant);
     const rows = objects?.get(object);
     if (objects === undefined || rows === undefined) return;
     if (rows > 1) objects.set(object, rows - 1);
     else if (objects.delete(object)) this.#objects -= 1;
+    if (objects.size === 0) tenants?.delete(tenant);
   }
 
   /** A pass over an hour found no row. */
@@ -162,7 +191,8 @@ export class WaitingRows {
     const slot: WaitingSlot = {
       slot: number,
       hours: new Set(),
-      objects: new Map(),
+      tenants: new Map(),
+      isUnread: false,
       moving: new Map(),
       arrived: new Set(),
       restsUntil: Number.NEGATIVE_INFINITY,
@@ -171,23 +201,34 @@ export class WaitingRows {
     return slot;
   }
 
-  #close({ slot, objects }: WaitingSlot): void {
-    this.#objects -= objects?.size ?? 0;
+  #close({ slot, tenants }: WaitingSlot): void {
+    for (const objects of tenants.values()) this.#objects -= objects?.size ?? 0;
     this.#slots.delete(slot);
   }
 
-  #count(slot: WaitingSlot, object: string): void {
-    const { objects } = slot;
+  #count(slot: WaitingSlot, { tenant, object }: Subject): void {
+    const objects = slot.tenants.has(tenant) ? slot.tenants.get(tenant) : new Map<string, number>();
+    slot.tenants.set(tenant, objects);
     if (objects === undefined) return;
     const rows = objects.get(object);
-    if (rows !== undefined) objects.set(object, rows + 1);
-    else if (this.#objects < objectsMax) {
-      objects.set(object, 1);
-      this.#objects += 1;
-    } else {
-      this.#objects -= objects.size;
-      slot.objects = undefined;
-    }
+    objects.set(object, (rows ?? 0) + 1);
+    if (rows !== undefined) return;
+    this.#objects += 1;
+    if (this.#objects > objectsMax) this.#forget(slot, tenant);
+  }
+
+  /** Forgets the names of the largest share. Of several, of the one that has just got another object. */
+  #forget(latest: WaitingSlot, latestTenant: string): void {
+    let most = latest.tenants.get(latestTenant)?.size ?? 0;
+    let of = { tenants: latest.tenants, tenant: latestTenant };
+    for (const { tenants } of this.#slots.values())
+      for (const [tenant, objects] of tenants)
+        if ((objects?.size ?? 0) > most) {
+          most = objects?.size ?? 0;
+          of = { tenants, tenant };
+        }
+    of.tenants.set(of.tenant, undefined);
+    this.#objects -= most;
   }
 
   #arrived(number: number, object: string): void {

@@ -8,6 +8,7 @@ import type { Context } from '../../context.ts';
 import { findVersion, newestInHistory, readExtents } from '../../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
+import { nameTransition } from '../../ports/storage-classes.ts';
 import { placeWrite } from '../clusters/placement.ts';
 import { drawVersion } from '../common/ids.ts';
 import type { KeyMove, Recorder } from '../common/recorder.ts';
@@ -25,7 +26,7 @@ import { abortSession } from '../uploads/upload-session.ts';
 import type { DueAction } from './due-action.ts';
 import type { Tally } from './progress.ts';
 
-export type ActCtx = TransitionCtx & Pick<Context, 'telemetry'>;
+export type ActCtx = MoveCtx & Pick<Context, 'telemetry'>;
 
 export interface Run {
   readonly bucket: BucketRow;
@@ -116,8 +117,6 @@ function planEndOfRestore(target: Stored<ObjectRow>): Plan {
 // Moves a version to another storage class: first its bytes to the cluster of that class, then its row, each by compare-and-set on the
 // version's revision. Between the two it has its former class and its bytes are complete, so a kill needs no repair.
 
-type TransitionCtx = MoveCtx & Pick<Context, 'clusterStates'>;
-
 interface Transition {
   readonly bucket: BucketRow;
   readonly version: Stored<ObjectRow>;
@@ -129,7 +128,7 @@ interface Transition {
 }
 
 /** @returns false when the version changed meanwhile */
-async function moveToClass(ctx: TransitionCtx, transition: Transition): Promise<boolean> {
+async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolean> {
   const { bucket, version, storageClass, requestId, pace, signal } = transition;
   const { row } = version;
   const to = await placeWrite(ctx, { bucket, storageClass }, row.uploadId ?? row.requestId);
@@ -193,20 +192,11 @@ const eventNames = {
   'end-restore': 'ObjectRestore:Delete',
 } as const satisfies Readonly<Record<Exclude<DueAction['do'], 'abort'>, string>>;
 
-/** https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-and-other-bucket-config.html */
-const transitions: Readonly<Record<string, string>> = {
-  STANDARD_IA: 'TRANSITION_SIA',
-  ONEZONE_IA: 'TRANSITION_ZIA',
-  INTELLIGENT_TIERING: 'TRANSITION_INT',
-  GLACIER_IR: 'TRANSITION_GIR',
-  DEEP_ARCHIVE: 'TRANSITION_GDA',
-};
-
 /** As access logs name the action; undefined for the end of a restore, for which the public service has no name. */
 function nameOperation(action: DueAction, fresh: KeyMove['fresh'] | undefined): string | undefined {
   if (action.do === 'end-restore') return undefined;
   if (action.do === 'abort') return 'S3.DELETE.UPLOAD';
-  if (action.do === 'transition') return `S3.${transitions[action.storageClass] ?? 'TRANSITION'}.OBJECT`;
+  if (action.do === 'transition') return nameTransition(action.storageClass);
   return fresh?.marker === true ? 'S3.CREATE.DELETEMARKER' : 'S3.EXPIRE.OBJECT';
 }
 

@@ -4,7 +4,15 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { audited } from '../../metadata/audit.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
-import { findTask, putTask, type Task, type Term } from '../../metadata/background/tasks.ts';
+import {
+  findSoundTask,
+  findTask,
+  firstThatFit,
+  putTask,
+  putTasks,
+  type Task,
+  type Term,
+} from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
   ageChanges,
@@ -25,6 +33,7 @@ import { soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import { openBucket } from '../common/buckets.ts';
+import { isAhead } from '../common/clock-skew.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
 import { drawId, formatVersionId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
@@ -59,8 +68,8 @@ const turnMs = 5_000;
 const turnBytesMax = 1024 ** 3;
 /** The rest of a bucket where an action failed or waits for the replicator. */
 const retryMs = 10 * 60_000;
-/** The largest number of rules whose actions are counted one by one. */
-const rulesMax = 1_000;
+/** Bytes of the rules whose actions are counted one by one: a row has positions of the pass too, with long keys. */
+const rulesBytesMax = 6 * 1024;
 
 export interface Step {
   readonly listed: LifecycleBucketRow;
@@ -90,6 +99,7 @@ export const isDue = (
   task.state.token !== token ||
   task.state.nextAt <= now ||
   task.state.startedAt < runAt ||
+  isAhead(task.state.startedAt, now) ||
   (hasLate && beginsForLate(task.state, now));
 
 /** A pass that runs goes on, so that each pass comes to an end however many such versions come. */
@@ -99,11 +109,16 @@ const beginsForLate = ({ finishedAt }: LifecycleProgress, now: number): boolean 
 /** @returns the stored progress, and whether more is due now; undefined when the bucket is gone */
 export async function stepBucket(
   ctx: PassCtx,
-  step: Step,
+  turn: Step,
 ): Promise<{ readonly task: Task<LifecycleProgress>; readonly isBusy: boolean } | undefined> {
-  const { listed, task, term } = step;
+  const { listed, term } = turn;
+  // A pass that begins again finds what is left: an action states the version that it was decided by.
+  const task = turn.task ?? (await findSoundTask(ctx.metadata, lifecycleTasks, listed.bucketId));
+  const step = { ...turn, task };
   const found = await findBucket(ctx.metadata, listed.bucket);
   if (found === undefined || found.row.id !== listed.bucketId) {
+    // The progress goes first, because no step would find it without the entry in the list.
+    if (task !== undefined) await removeProgress(ctx, task, term);
     await ctx.metadata.apply([unlistLifecycleBucket(listed), withoutLateVersions(listed.bucketId)]);
     return undefined;
   }
@@ -113,10 +128,11 @@ export async function stepBucket(
     task?.state.token === listed.token &&
     beginsForLate(task.state, now) &&
     (await hasLateVersions(ctx.metadata, bucket.id));
-  const begun = begin(bucket, step, { now, isRestart });
+  const begun = { ...begin(bucket, step, { now, isRestart }), owner: bucket.owner };
   // Such a version may come while a page is read, so its announcement is removed before the first one.
   const state = isRestart ? begun : await advance(ctx, step, { bucket, state: begun, now });
-  const progress = advanceProgress(task?.progress, measurePass(state), now);
+  // By the end of the step: the buckets of an account take turns in the order of this time.
+  const progress = advanceProgress(task?.progress, measurePass(state), await ctx.metadata.now());
   const outcome = await putTask(ctx.metadata, lifecycleTasks, {
     name: bucket.id,
     state,
@@ -128,6 +144,17 @@ export async function stepBucket(
   if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
   const stored = { name: bucket.id, state, progress, revision: outcome.revision };
   return { task: stored, isBusy: state.nextAt <= now };
+}
+
+/** @throws LeaseLost */
+async function removeProgress(
+  { metadata }: Pick<PassCtx, 'metadata'>,
+  { name, revision }: Task<LifecycleProgress>,
+  term: Term,
+): Promise<void> {
+  const changes = [{ remove: { name }, expect: revision }];
+  const outcome = await putTasks(metadata, lifecycleTasks, { changes, term });
+  if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
 }
 
 const measurePass = ({ bucket, startedAt, finishedAt, tally }: LifecycleProgress): Measure => ({
@@ -150,8 +177,10 @@ function begin(
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
   const { finishedAt: _, position: __, ...retained } = state;
-  // Another token: the rules have changed, or an operator asked for a pass.
-  if (state.token !== token || isRestart) return { ...retained, token, first, ...fresh };
+  // Another token: the rules have changed, or an operator asked for a pass. A clock that was ahead may have taken later
+  // days for the first ones.
+  if (state.token !== token || isRestart || isAhead(state.startedAt, now))
+    return { ...retained, token, first, ...fresh };
   return state.finishedAt === undefined ? state : { ...retained, ...fresh };
 }
 
@@ -314,10 +343,10 @@ function addRules(
   sums: LifecycleProgress['byRule'],
   more: ReadonlyMap<string, number>,
 ): LifecycleProgress['byRule'] {
-  const next: Record<string, number> = { ...sums };
-  for (const [rule, count] of more)
-    if (rule in next || Object.keys(next).length < rulesMax) next[rule] = (next[rule] ?? 0) + count;
-  return next;
+  // A map, whose order is that of insertion: rules that are counted already come first, so that none of them begins anew.
+  const next = new Map(Object.entries(sums));
+  for (const [rule, count] of more) next.set(rule, (next.get(rule) ?? 0) + count);
+  return Object.fromEntries(firstThatFit(next, rulesBytesMax));
 }
 
 // Indexes the versions and uploads that a bucket had before its age index, a page at a time.

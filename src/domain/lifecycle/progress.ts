@@ -56,6 +56,8 @@ export type Indexing =
 
 export interface LifecycleProgress {
   readonly bucket: string;
+  /** The account that owned the bucket in its last turn; absent in progress of older releases. */
+  readonly owner?: string;
   /** Of the bucket's entry in the list when the pass began; another token asks for another pass. */
   readonly token: string;
   readonly indexing: Indexing;

@@ -5,12 +5,8 @@ import type { AgeKind, AgeRow } from '../../metadata/records/ages.ts';
 import { nextSound, soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import {
-  bornBefore,
-  type Lifecycle,
-  type LifecycleRule,
-  readRuleFilter,
-} from '../configurations/lifecycle-rules.ts';
+import { bornBefore, type Lifecycle, type LifecycleRule } from '../configurations/lifecycle-rules.ts';
+import { readRuleFilter } from '../configurations/rule-filter.ts';
 import type { Position } from './progress.ts';
 
 /** Partitions that one page examines: most days of an old bucket are empty. */

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
+import { isArchive } from '../../ports/storage-classes.ts';
 import { drawVersion } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { changeDocument } from '../configurations/documents.ts';
@@ -14,7 +15,7 @@ import type { ByProvider } from '../content/requested-encryption.ts';
 import { type KeyCtx, openObjectKey } from '../content/wrapped-key.ts';
 import { type CommitCtx, changeKey, type KeyState } from './commit-version.ts';
 import { assertLockable, assertRemovable, lockTime, type Retention, withRetention } from './object-lock.ts';
-import { archives, assertObject, restoredUntil } from './read-object.ts';
+import { assertObject, restoredUntil } from './read-object.ts';
 import { stamped } from './stamp.ts';
 
 /** A row of this length fits, however its store counts the overhead. */
@@ -203,7 +204,7 @@ export async function restoreVersion(
   await amendVersion(ctx, {
     ...about,
     amend: (row) => {
-      if (!archives.has(row.storageClass)) {
+      if (!isArchive(row.storageClass)) {
         throw fail('InvalidObjectState', {
           message: "Restore is not allowed for the object's current storage class",
           elements: { StorageClass: row.storageClass },

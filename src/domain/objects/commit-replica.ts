@@ -5,7 +5,14 @@ import { newestInHistory } from '../../metadata/objects/objects.ts';
 import type { Encryption, ReplicaDocument } from '../../metadata/objects/properties.ts';
 import { tombstone, wasRemoved } from '../../metadata/objects/removed-versions.ts';
 import { findSite } from '../../metadata/site.ts';
-import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../metadata/tables.ts';
+import {
+  type BucketRow,
+  checkColumns,
+  type Grant,
+  type Lock,
+  type Manifest,
+  type ObjectRow,
+} from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
 import { drawVersion, versionTime } from '../common/ids.ts';
@@ -17,7 +24,7 @@ import { type CommitCtx, changeKey } from './commit-version.ts';
 import { mfaRequired } from './delete-object.ts';
 import { findById, findNeighbours, newerNull, planReplica } from './find-replica.ts';
 import { assertLockable, lockAtWrite, lockTime } from './object-lock.ts';
-import { orderStamp } from './stamp.ts';
+import { effectiveStamp } from './stamp.ts';
 import { type FreshVersion, type Plan, planRemoveVersion } from './versions.ts';
 
 /** `present`: nothing changed. `superseded`: the site has a later state. `removed`: the site has removed the version permanently. */
@@ -87,7 +94,10 @@ const aheadMax = 24 * 60 * 60 * 1000;
 
 const formatTime = (ms: number): string => new Date(ms).toISOString();
 
-/** @throws InvalidBucketState, InvalidArgument for a time too far in the future, InvalidRequest for a lock in a bucket without Object Lock */
+/**
+ * @throws InvalidBucketState, InvalidArgument for a time too far in the future, InvalidRequest for a lock in a bucket
+ * without Object Lock
+ */
 export function assertReceivable(
   { clock }: Pick<Context, 'clock'>,
   bucket: BucketRow,
@@ -237,7 +247,7 @@ async function freshReplica(
     bucket.objectLock && !marker
       ? joinLocks(await lockAtWrite(ctx, bucket, undefined), input, await lockTime(ctx))
       : undefined;
-  return {
+  return checkColumns('replica', {
     ...content,
     bucketId: bucket.id,
     key,
@@ -246,11 +256,11 @@ async function freshReplica(
     ...(checksum === undefined ? {} : { checksum }),
     ...(acl === undefined ? {} : { acl }),
     ...(lock === undefined ? {} : { lock }),
-    replication: 'REPLICA',
-    ...(document.stamp === orderStamp({ version: document.version }) ? {} : { stamp: document.stamp }),
+    replication: 'REPLICA' as const,
+    ...(document.stamp === effectiveStamp({ version: document.version }) ? {} : { stamp: document.stamp }),
     trace: withSite(trace, site),
     conditional: true,
-  };
+  });
 }
 
 const withSite = (trace: readonly string[], site: string): readonly string[] =>
@@ -273,7 +283,7 @@ async function decideState(
   }: { readonly bucket: BucketRow; readonly existing: Stored<ObjectRow>; readonly site: string },
 ): Promise<DecidedState> {
   const { row, revision } = existing;
-  const former = orderStamp(row);
+  const former = effectiveStamp(row);
   if (row.marker || document.stamp === former) return { outcome: 'present', row };
   const isLater = document.stamp > former;
   const now = await lockTime(ctx);

@@ -1,7 +1,7 @@
 /** Deletes an object or a version, or adds a delete marker. */
 import { fail, Refusal } from '../../base/errors.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
-import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { type BucketRow, checkColumns, type ObjectRow } from '../../metadata/tables.ts';
 import type { Revision } from '../../ports/metadata-store.ts';
 import { assertVersionId, drawVersion } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
@@ -69,7 +69,7 @@ export function planDelete(
   deletion: Pick<Deletion, 'key' | 'owner' | 'requestId'>,
 ): Plan | undefined {
   if (bucket.versioning === '') return head && planRemoval(head);
-  const fresh: FreshVersion = {
+  const fresh: FreshVersion = checkColumns('marker', {
     bucketId: bucket.id,
     key: deletion.key,
     marker: true,
@@ -81,7 +81,7 @@ export function planDelete(
     headers: {},
     owner: deletion.owner,
     requestId: deletion.requestId,
-  };
+  });
   return planNewVersion(bucket, head, oldNull, { fresh, version: drawVersion(ctx, head?.row.version) });
 }
 

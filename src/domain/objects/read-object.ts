@@ -6,6 +6,7 @@ import type { Context } from '../../context.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
 import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
+import { isArchive } from '../../ports/storage-classes.ts';
 import { assertVersionId, formatVersionId } from '../common/ids.ts';
 import { extentKey, type ObjectKey } from '../content/extent-keys.ts';
 import { contentSize, decryptSegments } from '../content/segments.ts';
@@ -58,6 +59,8 @@ export interface ReadOptions {
   /** For an encrypted object: see `openObjectKey`. */
   readonly objectKey?: ObjectKey | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** The account of the bucket, whose share of the store the read takes. */
+  readonly account?: string | undefined;
 }
 
 /** The bytes of a slice of a version, in order, read no further ahead than the byte store's own window. */
@@ -65,15 +68,15 @@ export async function* readObject(
   ctx: Ctx,
   row: ObjectRow,
   slice: Slice,
-  { objectKey, signal }: ReadOptions = {},
+  { objectKey, signal, account }: ReadOptions = {},
 ): AsyncGenerator<Uint8Array> {
   for await (const found of spansFrom(ctx, row, slice.start)) {
     const { extent, base, start, size } = found;
     if (start > slice.end) return;
     const range = { start: Math.max(0, slice.start - start), end: Math.min(size - 1, slice.end - start) };
     if (range.start > range.end) continue;
-    if (row.encryption === undefined) yield* ctx.bytes.read(extent, moved(range, base), signal);
-    else yield* decrypted(ctx, row, found, { range, objectKey, signal });
+    if (row.encryption === undefined) yield* ctx.bytes.read(extent, moved(range, base), signal, { account });
+    else yield* decrypted(ctx, row, found, { range, objectKey, signal, account });
   }
 }
 
@@ -124,8 +127,8 @@ const entryBytes = 400;
 const recentMax = 4_096;
 
 /**
- * The id of the extent that a content may be cached under; undefined where it may not. Encrypted contents are not cached, nor are those that other
- * clients of an upstream may replace.
+ * The id of the extent that a content may be cached under; undefined where it may not. Encrypted contents are not
+ * cached, nor are those that other clients of an upstream may replace.
  */
 function hotId({ manifest, encryption, size }: ObjectRow): string | undefined {
   if (encryption !== undefined || size > hotBytesMax || !('extents' in manifest)) return undefined;
@@ -135,8 +138,8 @@ function hotId({ manifest, encryption, size }: ObjectRow): string | undefined {
 }
 
 /**
- * Small contents that were read twice or more lately. The bytes of an extent never change and its id is never reused, so an entry cannot be stale in
- * any process: a reader takes the id from a row that it has just read.
+ * Small contents that were read twice or more lately. The bytes of an extent never change and its id is never reused,
+ * so an entry cannot be stale in any process: a reader takes the id from a row that it has just read.
  */
 class HotContents {
   readonly #contents = new BoundedCache<Uint8Array>({
@@ -172,12 +175,12 @@ async function* decrypted(
   ctx: Pick<Ctx, 'bytes' | 'hasher' | 'cipher'>,
   { bucketId, key }: ObjectRow,
   { extent, base, sealed, part }: Span,
-  { range, objectKey, signal }: ReadOptions & { readonly range: ByteRange },
+  { range, objectKey, signal, account }: ReadOptions & { readonly range: ByteRange },
 ): AsyncGenerator<Uint8Array> {
   if (objectKey === undefined) throw new Error(`${key} is encrypted, and its key was not opened`);
   const id = sealed.sealedAs ?? sealed.id;
   const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id, part });
-  const read = (stored: ByteRange) => ctx.bytes.read(extent, moved(stored, base), signal);
+  const read = (stored: ByteRange) => ctx.bytes.read(extent, moved(stored, base), signal, { account });
   yield* decryptSegments({ size: sealed.size, read }, extentsOwn, range);
 }
 
@@ -278,9 +281,6 @@ export async function* partsFrom(
 
 // Archived versions, and their restored copies.
 
-/** Classes whose content is read from a restored copy only (public API). */
-export const archives = new Set(['GLACIER', 'DEEP_ARCHIVE']);
-
 /** When the restored copy expires; undefined when there is none, or it has expired. */
 export function restoredUntil(
   { clock }: Pick<Context, 'clock'>,
@@ -295,6 +295,6 @@ export function assertReadable(
   row: ObjectRow,
   message = "The operation is not valid for the object's storage class",
 ): void {
-  if (archives.has(row.storageClass) && restoredUntil(ctx, row) === undefined)
+  if (isArchive(row.storageClass) && restoredUntil(ctx, row) === undefined)
     throw fail('InvalidObjectState', { message, elements: { StorageClass: row.storageClass } });
 }

@@ -3,14 +3,15 @@
  * creates it also queues it for the replicator.
  */
 import type { Context } from '../../context.ts';
-import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import { laneSlot, queuedTask } from '../../metadata/background/hourly-queues.ts';
 import type { ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
 import { nameLane } from '../configurations/replication-destination.ts';
-import { orderStamp } from './stamp.ts';
+import { keyMeetsFilter, meetsFilter, readRuleFilter } from '../configurations/rule-filter.ts';
+import { effectiveStamp } from './stamp.ts';
 import { type Plan, wasSent } from './versions.ts';
 
 /** The plan with the versions to replicate marked and queued. */
@@ -79,14 +80,14 @@ export async function queueTask(
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
     ...(restores ? { restores } : {}),
-    stamp: orderStamp(row),
+    stamp: effectiveStamp(row),
     ...(hasContent ? { bytes: size } : {}),
   };
   const slot = laneSlot(nameLane(rule.Destination.Bucket), key);
   const due = await ctx.metadata.now();
   // Rows of one millisecond sort by id, and the ids of versions by age.
   const id = `${version}/${requestId}`;
-  return queuedByHour(ctx, { queue: 'replication', slot }, { task, id, due, requestId });
+  return queuedTask(ctx, { queue: 'replication', slot }, { task, id, due, requestId });
 }
 
 const sendsReplicas = ({ SourceSelectionCriteria }: ReplicationRule): boolean =>
@@ -115,18 +116,10 @@ function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): bool
 /** A rule of the first version of the API, which has no filter, also replicates delete markers. */
 const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
   (rule.Filter === undefined || rule.DeleteMarkerReplication?.Status === 'Enabled') &&
-  key.startsWith(rulePrefix(rule)) &&
-  ruleTags(rule).length === 0;
+  keyMeetsFilter(readRuleFilter(rule), key);
 
-const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryption }: ObjectRow): boolean =>
-  key.startsWith(rulePrefix(rule)) &&
+const applies = (rule: ReplicationRule, { key, size, headers: { tags }, encryption }: ObjectRow): boolean =>
   // An object that a key provider encrypted is replicated only when the rule enables SseKmsEncryptedObjects.
   (encryption?.by !== 'provider' ||
     rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
-  ruleTags(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));
-
-export const rulePrefix = ({ Filter, Prefix }: ReplicationRule): string =>
-  Filter?.And?.Prefix ?? Filter?.Prefix ?? Prefix ?? '';
-
-const ruleTags = ({ Filter }: ReplicationRule) =>
-  Filter?.And?.Tag ?? (Filter?.Tag === undefined ? [] : [Filter.Tag]);
+  meetsFilter(readRuleFilter(rule), { key, size, tags });

@@ -18,7 +18,7 @@ interface Ctx {
 }
 
 /** A version that was never amended has the ordered digits of its id. */
-export const orderStamp = ({ stamp, version }: Pick<ObjectRow, 'stamp' | 'version'>): string =>
+export const effectiveStamp = ({ stamp, version }: Pick<ObjectRow, 'stamp' | 'version'>): string =>
   stamp ?? versionOrder(version);
 
 /** Whether an amendment changed what sites exchange about a version beside its content. */
@@ -37,5 +37,5 @@ export async function stamped(
   if (bucket.versioning === '' || !isExchanged(former, amended)) return amended;
   const site = await findSite(ctx);
   const { trace: _, ...row } = amended;
-  return { ...row, stamp: `${versionOrder(drawVersion(ctx, orderStamp(former)))}-${site}` };
+  return { ...row, stamp: `${versionOrder(drawVersion(ctx, effectiveStamp(former)))}-${site}` };
 }

@@ -4,6 +4,7 @@ import { findLiveHead } from '../../metadata/objects/objects.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import type {
   BucketRow,
+  CheckedColumns,
   Checksum,
   Grant,
   Lock,
@@ -13,7 +14,6 @@ import type {
 } from '../../metadata/tables.ts';
 import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
-import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { placeWrite } from '../clusters/placement.ts';
 import { drawVersion, versionFor } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
@@ -91,7 +91,6 @@ async function writeReserved(
   const owner = { bucketId: bucket.id, key, ...(requested === undefined ? {} : { version: requested }) };
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return storeBytes(ctx, content, write, async (stored, op) => {
-    await assertNotEmptied(ctx, cluster);
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
     const owned = {
       size: stored.size,
@@ -106,7 +105,7 @@ async function writeReserved(
       requested,
       reservation: object.reservation,
     });
-    if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
+    if (!written.won) await queueUnowned(ctx, stored.extent, { requestId });
     return written;
   });
 }
@@ -177,7 +176,10 @@ export async function commitObject(
       if (conditions !== undefined) checkWrite(conditions, head?.row.marker ? undefined : head?.row);
       const plan = (currentLock?: Lock) =>
         planNewVersion(now, head, oldNull, {
-          fresh: currentLock === undefined ? fresh : { ...fresh, lock: currentLock },
+          fresh:
+            currentLock === undefined
+              ? (fresh satisfies CheckedColumns<'write', typeof fresh & Pick<ObjectRow, 'lock'>>)
+              : { ...fresh, lock: currentLock },
           version: versionFor(ctx, requested, { behind: head?.row.version }),
         });
       const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());

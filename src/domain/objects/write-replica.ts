@@ -6,7 +6,6 @@ import { fromHex } from '../../base/text/hex.ts';
 import { findHead, findVersion } from '../../metadata/objects/objects.ts';
 import type { ReplicaDocument } from '../../metadata/objects/properties.ts';
 import { wasRemoved } from '../../metadata/objects/removed-versions.ts';
-import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { placeWrite } from '../clusters/placement.ts';
 import type { Claims } from '../content/digests.ts';
 import type { ObjectKey } from '../content/extent-keys.ts';
@@ -24,7 +23,7 @@ import {
   type Replica,
 } from './commit-replica.ts';
 import { findById } from './find-replica.ts';
-import { orderStamp } from './stamp.ts';
+import { effectiveStamp } from './stamp.ts';
 import type { WriteCtx } from './write-object.ts';
 
 interface ReplicaWrite extends Replica {
@@ -57,7 +56,7 @@ async function writeReserved(
   const existing = (await findById(ctx, { bucket, head }, version))?.row;
   if (existing !== undefined) {
     assertSameContent(existing, document);
-    if (orderStamp(existing) === document.stamp) return { outcome: 'present', row: existing, won: false };
+    if (effectiveStamp(existing) === document.stamp) return { outcome: 'present', row: existing, won: false };
     // The signature of the document is verified at the end of the body.
     for await (const _ of source);
     return commitReplica(ctx, write, {});
@@ -71,7 +70,6 @@ async function writeReserved(
   const at = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return await storeBytes(ctx, content, at, async (stored, op) => {
     if (stored.size !== size) throw wrongSize(document, stored.size);
-    await assertNotEmptied(ctx, cluster);
     const manifest = { extents: size === 0 ? [] : [stored.extent] };
     const owned = {
       manifest,
@@ -79,7 +77,7 @@ async function writeReserved(
       ...(isMd5(document) ? {} : { etagUnverified: true as const }),
     };
     const committed = await commitReplica(ctx, write, { op, content: owned, reservation });
-    if (!committed.won) await queueUnowned(ctx, stored.extent, requestId);
+    if (!committed.won) await queueUnowned(ctx, stored.extent, { requestId });
     return committed;
   });
 }

@@ -96,7 +96,9 @@ async function move(
       signingKey === undefined
         ? {}
         : { signingKey: { ...signingKey, knownTo: signingKey.knownTo ?? open.owner } };
-    const next = { ...others, ...knownKey, owner, ownerName, creator: owner, documents: documents.all };
+    const since = open.owner === owner ? {} : { ownedSince: closing.closedAt };
+    const moved = { ...others, ...knownKey, ...since, owner, ownerName, creator: owner };
+    const next = { ...moved, documents: documents.all };
     const outcome = await moveBucket(metadata, stored, next, then);
     if (!outcome.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
     record?.applied();

@@ -1,6 +1,7 @@
 /**
- * Sets the quota of an account or an IAM user. Its `totalMaxBytes` is a sum over all of its buckets, for which it gets counters of its own: each
- * bucket is entered with what it holds, while no writer commits, and each later commit adds to both counters.
+ * Sets the quota of an account or an IAM user. Its `totalMaxBytes` is a sum over all of its buckets, for which it gets
+ * counters of its own: each bucket is entered with what it holds, while no writer commits, and each later commit adds
+ * to both counters.
  */
 import { fail } from '../../base/errors.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
@@ -81,8 +82,8 @@ export async function deleteAccountQuota(
 }
 
 /**
- * Enters a bucket into the counters of its account, or of the IAM user who created it. The bucket is closed to writers meanwhile, for as long as it takes to read its
- * counters: their commits wait, as they do beside a DeleteBucket.
+ * Enters a bucket into the counters of its account, or of the IAM user who created it. The bucket is closed to writers
+ * meanwhile, for as long as it takes to read its counters: their commits wait, as they do beside a DeleteBucket.
  */
 async function enterBucket(
   ctx: ShareCtx,

@@ -1,12 +1,18 @@
 /**
  * Limits of requests, bytes and concurrent requests for accounts, buckets and anonymous sources: a token bucket for each scope that has a
- * limit. The processes of a node tell each other what they served, ten times a second, so together they keep one limit. Where no limit is
- * set, a request costs a look at the clock.
+ * limit. The processes of a node tell each other what they served, ten times a second, so together they keep one limit, beyond which they
+ * serve at most what they admit between two reports. Nodes do not share a limit. Where none is set, a request costs a look at the clock.
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { type RateLimit, readRateLimits } from '../../metadata/records/limits.ts';
+import {
+  findRateLimit,
+  type RateLimit,
+  readRateLimits,
+  replaceRateLimit,
+} from '../../metadata/records/limits.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 
 type Ctx = Pick<Context, 'clock' | 'metadata' | 'random' | 'siblings' | 'telemetry'>;
 
@@ -19,14 +25,32 @@ export interface Scope {
 
 export const formatScope = ({ kind, id }: Scope): string => (kind === 'anonymous' ? kind : `${kind}:${id}`);
 
+/**
+ * Removes the limit of a bucket or an account that was deleted, because operators name the limit by it. A kill in between leaves the limit,
+ * and so does damage of its row.
+ * @throws OperationAborted where an operator changes it at the same time
+ */
+export const dropRateLimit = async ({ metadata }: Pick<Ctx, 'metadata'>, scope: Scope): Promise<void> => {
+  await unlessDamaged(async () => {
+    const found = await findRateLimit(metadata, formatScope(scope));
+    if (found !== undefined && !(await replaceRateLimit(metadata, found, undefined, [])))
+      throw fail('OperationAborted');
+  });
+};
+
 /** Other machines change limits without an announcement. */
 const refreshMs = 10_000;
 const reportMs = 100;
-/** What a process tells of its open requests holds this long. */
+/** A report of open requests expires, because a process that ends reports nothing. */
 const reportedMs = 3_000;
-/** A report has the scopes that served most. */
-const reportedMax = 200;
-/** Anonymous sources are many; the oldest idle ones are given up. */
+/** How often a process repeats a number of open requests that stays the same. */
+const repeatMs = 1_000;
+/**
+ * Scopes in one message. A report takes as many messages as it needs: a scope that it left out would have a limit in each process. Its
+ * length is bounded by the requests of a tenth of a second and the open ones.
+ */
+const messageScopes = 200;
+/** Anonymous sources are many: idle ones are given up first, then the oldest. */
 const usesMax = 20_000;
 const sleepMsMax = 1_000;
 
@@ -48,6 +72,7 @@ class Use {
   /** Open requests of other processes, by process. */
   readonly elsewhere = new Map<string, { readonly open: number; readonly at: number }>();
   unreported = { requests: 0, bytes: 0 };
+  #reported = { open: 0, at: 0 };
 
   constructor(kind: LimitKind, limit: RateLimit, now: number) {
     this.kind = kind;
@@ -102,6 +127,17 @@ class Use {
       message: `${whose[this.kind]} is limited to ${limit}. Please reduce your request rate.`,
       retryAfter: Math.max(1, Math.ceil(seconds)),
     });
+  }
+
+  /** What the other processes do not know yet, which counts as reported from then on. */
+  takeUnreported(now: number): { requests: number; bytes: number; open: number } | undefined {
+    const { open } = this;
+    const { requests, bytes } = this.unreported;
+    const isKnown = open === this.#reported.open && (open === 0 || now - this.#reported.at < repeatMs);
+    if (requests === 0 && bytes === 0 && isKnown) return undefined;
+    this.unreported = { requests: 0, bytes: 0 };
+    this.#reported = { open, at: now };
+    return { requests, bytes, open };
   }
 
   get isIdle(): boolean {
@@ -252,14 +288,18 @@ export class RateLimiter {
     return use;
   }
 
-  /** Gives up idle scopes, or else the oldest one. */
+  /**
+   * Gives up idle scopes, or else the oldest anonymous source. An account or a bucket would get a further burst; their number is bounded
+   * by the limits that are set.
+   */
   #makeSpace(now: number): void {
+    let oldest: string | undefined;
     for (const [key, use] of this.#uses) {
       use.refill(now);
       if (use.isIdle) this.#uses.delete(key);
+      else if (use.kind === 'anonymous') oldest ??= key;
       if (this.#uses.size < usesMax / 2) return;
     }
-    const [oldest] = this.#uses.keys();
     if (this.#uses.size >= usesMax && oldest !== undefined) this.#uses.delete(oldest);
   }
 
@@ -294,23 +334,24 @@ export class RateLimiter {
 
   async #tell({ clock, siblings }: Ctx): Promise<void> {
     const rest = new AbortController();
-    let wereOpen = new Set<string>();
     for (;;) {
       await clock.sleep(reportMs, rest.signal);
+      const now = clock.elapsed();
       const uses: Reported[] = [];
-      const open = new Set<string>();
+      let hasOpen = false;
       for (const [key, use] of this.#uses) {
-        const { requests, bytes } = use.unreported;
-        if (use.open > 0) open.add(key);
-        if (requests === 0 && bytes === 0 && use.open === 0 && !wereOpen.has(key)) continue;
-        uses.push([key, use.kind, requests, bytes, use.open]);
-        use.unreported = { requests: 0, bytes: 0 };
+        hasOpen ||= use.open > 0;
+        const unreported = use.takeUnreported(now);
+        if (unreported === undefined) continue;
+        uses.push([key, use.kind, unreported.requests, unreported.bytes, unreported.open]);
       }
-      if (uses.length === 0) return;
-      uses.sort((a, b) => b[2] - a[2]);
-      const about = JSON.stringify({ process: this.#process, uses: uses.slice(0, reportedMax) });
-      await siblings.announce({ topic: usesTopic, about }, reportMs);
-      wereOpen = open;
+      if (uses.length === 0 && !hasOpen) return;
+      const messages: Promise<boolean>[] = [];
+      for (let n = 0; n < uses.length; n += messageScopes) {
+        const about = JSON.stringify({ process: this.#process, uses: uses.slice(n, n + messageScopes) });
+        messages.push(siblings.announce({ topic: usesTopic, about }, reportMs));
+      }
+      await Promise.all(messages);
     }
   }
 }

@@ -31,6 +31,8 @@ const eagerAttempts = 4;
 const holderMsMax = 5_000;
 /** A holder looks after its shares so often, and gives back what it did not use meanwhile. */
 const careMs = 500;
+/** Where timers end with their request, a holder stops before the runtime ends that request, and the next write goes on. */
+const careMsMax = 20_000;
 /** A row in use is written again so often. */
 const rewriteMs = 2_000;
 /** How long a write waits for room that other processes may give back. */
@@ -241,10 +243,13 @@ async function readAgain({ metadata }: ShareCtx, bucket: BucketRow): Promise<Buc
 
 /** Looks after the shares until all of them are given back. */
 function care(ctx: ShareCtx, shares: Shares): void {
+  const { clock } = ctx;
   shares.isCaring = true;
+  const begun = clock.elapsed();
+  const mayGoOn = () => clock.hasTimersOfRequests !== true || clock.elapsed() - begun < careMsMax;
   const run = async (): Promise<void> => {
-    while (shares.byScope.size > 0) {
-      await ctx.clock.sleep(careMs);
+    while (shares.byScope.size > 0 && mayGoOn()) {
+      await clock.sleep(careMs);
       for (const share of [...shares.byScope.values()])
         await shares.run(share.scope.id, () => tend(ctx, shares, share));
     }

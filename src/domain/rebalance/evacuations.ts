@@ -4,9 +4,17 @@
  */
 import type { Context } from '../../context.ts';
 import { everyCluster, findCluster, putClusters } from '../../metadata/background/clusters.ts';
-import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import {
+  everyTask,
+  findSoundTask,
+  findTask,
+  putTask,
+  type Task,
+  type TaskKind,
+} from '../../metadata/background/tasks.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
 import type { TaskAmount, TaskProgress, TaskRow } from '../../metadata/records/tasks.ts';
+import { undefinedIfDamaged } from '../../metadata/sound-rows.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { chunkBytes, type Extent } from '../../ports/object-bytes.ts';
 import { moved } from '../clusters/cluster-states.ts';
@@ -53,19 +61,24 @@ const measureEvacuation = ({ cluster, since, moved, finishedAt, failure }: Evacu
 });
 
 async function storedOn({ bytes }: Pick<Ctx, 'bytes'>, cluster: string): Promise<Amount> {
-  const pools = (await bytes.health()).find((each) => each.cluster === cluster)?.pools ?? [];
+  const [health] = await bytes.health(cluster);
+  const pools = health?.pools ?? [];
   return pools
     .map(({ chunkCount, bytesUsed }) => ({ count: chunkCount, bytes: bytesUsed }))
     .reduce(sumAmounts, none);
 }
 
 /** Brings the tasks in line with the clusters that are leaving: begins those of new drains, and ends those of drains that are over. */
-export async function reconcileEvacuations(ctx: Ctx, clusters: readonly ClusterRow[]): Promise<void> {
+export async function reconcileEvacuations(
+  ctx: Ctx,
+  { clusters, damaged }: { readonly clusters: readonly ClusterRow[]; readonly damaged: readonly string[] },
+): Promise<void> {
   const leaving = new Map(clusters.filter(({ state }) => state === 'evacuating').map((row) => [row.id, row]));
   const known = new Map<string, Task<Evacuation>>();
   for await (const task of everyTask(ctx.metadata, evacuations)) known.set(task.name, task);
   for (const row of leaving.values()) {
-    const task = known.get(row.id);
+    // What was moved before is counted no more where the row is damaged, and the end of the drain does not depend on it.
+    const task = known.get(row.id) ?? (await findSoundTask(ctx.metadata, evacuations, row.id));
     const fresh: Evacuation = { cluster: row.id, since: row.since, held: none, moved: none };
     const isNew = task?.state.since !== row.since;
     const {
@@ -79,6 +92,8 @@ export async function reconcileEvacuations(ctx: Ctx, clusters: readonly ClusterR
   }
   for (const task of known.values()) {
     if (task.state.finishedAt !== undefined || leaving.has(task.name)) continue;
+    // Whether the drain is over is not known.
+    if (damaged.includes(task.name)) continue;
     const state = clusters.find(({ id }) => id === task.name)?.state ?? 'deregistered';
     const isOver = state === 'deregistered';
     const finishedAt = await ctx.metadata.now();
@@ -105,7 +120,7 @@ async function save(ctx: Ctx, task: Task<Evacuation> | undefined, state: Evacuat
 
 export async function addMoved(ctx: Ctx, cluster: string, moved: Amount): Promise<void> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const task = await findTask(ctx.metadata, evacuations, cluster);
+    const task = await findSoundTask(ctx.metadata, evacuations, cluster);
     if (task === undefined || task.state.finishedAt !== undefined) return;
     if (await save(ctx, task, { ...task.state, moved: sumAmounts(task.state.moved, moved) })) return;
   }
@@ -129,7 +144,7 @@ export async function listEvacuations({
 
 /** An estimate: garbage that was on the cluster when the drain began is deleted and not moved. */
 export async function leftToEvacuate(ctx: Ctx, cluster: string): Promise<TaskAmount | undefined> {
-  const state = (await findTask(ctx.metadata, evacuations, cluster))?.state;
+  const state = (await findTask(ctx.metadata, evacuations, cluster).catch(undefinedIfDamaged))?.state;
   const stored = state === undefined ? await storedOn(ctx, cluster) : state.held;
   const moved = state?.moved ?? none;
   // A store that does not say what it holds.
@@ -186,5 +201,3 @@ export async function confirmedProgress(ctx: SettleDrainedCtx, row: ClusterRow):
     ? { ...progress, reasons: [changedMeanwhile] }
     : settleDrained(ctx, found);
 }
-
-/** Waits until this many further bytes are within the rate. */

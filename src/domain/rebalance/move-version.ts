@@ -16,6 +16,7 @@ import {
   unknownSize,
   type WriteOptions,
 } from '../../ports/object-bytes.ts';
+import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { queueGarbage, queueGarbageAll } from '../common/garbage.ts';
 import { giveUp } from '../content/store-bytes.ts';
 import { changeKey } from '../objects/commit-version.ts';
@@ -23,7 +24,7 @@ import type { Pace } from './pace.ts';
 
 export type MoveCtx = Pick<
   Context,
-  'caches' | 'metadata' | 'bytes' | 'hasher' | 'clock' | 'random' | 'config' | 'telemetry'
+  'caches' | 'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'clock' | 'random' | 'config' | 'telemetry'
 >;
 
 export interface Move {
@@ -39,7 +40,10 @@ export interface Move {
 /** Recorded in place of a request id. */
 const requestId = 'rebalance';
 
-/** @returns false when the version changed meanwhile; a later pass processes it again */
+/**
+ * @returns false when the version changed meanwhile; a later pass processes it again
+ * @throws ServiceUnavailable when the target was drained and found empty meanwhile; what has moved before stays moved
+ */
 export async function moveVersion(ctx: MoveCtx, move: Move): Promise<boolean> {
   for await (const stretch of readStretches(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
@@ -58,6 +62,7 @@ async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leavi
   const op = await ctx.metadata.begin({ cluster: to });
   const stored: FoundExtent[] = [];
   const copies = new Map<string, Extent>();
+  let isCommitting = false;
   try {
     for (const piece of leaving) {
       const { extent: from } = piece;
@@ -72,12 +77,14 @@ async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leavi
         row.encryption === undefined ? copy : { ...copy, sealedAs: from.sealedAs ?? from.id },
       );
     }
+    await assertNotEmptied(ctx, to);
+    isCommitting = true;
     const taken = await takeOver(ctx, move, { stretch, leaving, op, copies });
     if (!taken) await discard(ctx, [...copies.values()]);
     await ctx.metadata.end(op);
     return taken;
   } catch (cause) {
-    await giveUp(ctx, { op, stored, bucket, requestId });
+    await giveUp(ctx, { op, stored, bucket, requestId, failedCommit: isCommitting ? cause : undefined });
     throw cause;
   }
 }

@@ -1,6 +1,5 @@
 /** A pass over the buckets of a slot, which any process can resume. */
 import { inParallel } from '../../base/concurrency.ts';
-import type { Context } from '../../context.ts';
 import type { ClaimedSlot, SlotRow } from '../../metadata/background/clusters.ts';
 import { bucketsInSlot, findBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
@@ -30,7 +29,7 @@ const turnMs = 5_000;
  * @throws LeaseLost once a later holder of the slot's lease has claimed the slot
  */
 export async function walkSlot(
-  ctx: TendCtx,
+  ctx: MoveCtx,
   tending: Tending,
   { claimed, from: row }: { readonly claimed: ClaimedSlot; readonly from: SlotRow },
 ): Promise<boolean> {
@@ -50,7 +49,7 @@ export async function walkSlot(
     const bucket = found instanceof MetadataDamaged ? undefined : found?.row;
     if (bucket !== undefined) {
       if (pass.bucket !== name) {
-        const { after: _, ...fresh } = pass;
+        const { after: _, upload: __, ...fresh } = pass;
         await note({ ...fresh, bucket: name });
       }
       for await (const next of pages(ctx, tending, { bucket, pass })) {
@@ -58,7 +57,8 @@ export async function walkSlot(
         if (isOver()) return false;
       }
     }
-    await note({ ...pass, bucket: name, after: 'end' });
+    const { upload: _, ...counted } = pass;
+    await note({ ...counted, bucket: name, after: 'end' });
     if (isOver()) return false;
   }
   const over: EndedPass = { ...pass, endedAt: await metadata.now() };
@@ -66,7 +66,7 @@ export async function walkSlot(
   return true;
 }
 
-const openPass = async ({ metadata }: TendCtx, { clusters }: Tending): Promise<OpenPass> => ({
+const openPass = async ({ metadata }: MoveCtx, { clusters }: Tending): Promise<OpenPass> => ({
   startedAt: await metadata.now(),
   clusters: [...clusters],
   found: {},
@@ -84,12 +84,27 @@ const withoutPlace = ({ startedAt, endedAt, clusters, found }: EndedPass): Ended
   found,
 });
 
-/** Yields the position after each page of versions, and after the open uploads, which come last. */
+/** Yields the position after each page of versions, and then of open uploads. */
 async function* pages(
-  ctx: TendCtx,
+  ctx: MoveCtx,
   tending: Tending,
   { bucket, pass }: { readonly bucket: BucketRow; readonly pass: OpenPass },
 ): AsyncGenerator<OpenPass> {
+  let last = pass;
+  if (pass.upload === undefined)
+    for await (const { now, isEnd } of versionPages(ctx, tending, { bucket, pass })) {
+      last = now;
+      // The place behind the last page is stored with the first uploads, so that its damaged rows are counted once.
+      if (!isEnd) yield now;
+    }
+  yield* uploadPages(ctx, tending, { bucket, pass: last });
+}
+
+async function* versionPages(
+  ctx: MoveCtx,
+  tending: Tending,
+  { bucket, pass }: { readonly bucket: BucketRow; readonly pass: OpenPass },
+): AsyncGenerator<{ readonly now: OpenPass; readonly isEnd: boolean }> {
   let now = pass;
   const { after } = pass;
   const cursor = ctx.metadata.scan(
@@ -110,18 +125,43 @@ async function* pages(
     const after = last && { space: last.space, key: last.key, slot: last.slot };
     now = { ...now, found: Object.fromEntries(found), ...(after === undefined ? {} : { after }) };
     now = addDamaged(ctx, tending, { bucket: bucket.name, pass: now, damaged });
-    // The place behind the last page is stored with the uploads, so that its damaged rows are counted once.
+    yield { now, isEnd };
+  }
+}
+
+/** Counts open uploads. They do not move, because their parts go to the cluster where the upload began. */
+async function* uploadPages(
+  ctx: MoveCtx,
+  tending: Tending,
+  { bucket, pass }: { readonly bucket: BucketRow; readonly pass: OpenPass },
+): AsyncGenerator<OpenPass> {
+  const { metadata } = ctx;
+  const { clusters } = tending;
+  let now = pass;
+  const cursor = metadata.scan(uploadsIn(bucket.id), pass.upload === undefined ? {} : { after: pass.upload });
+  for (let isEnd = clusters.size === 0; !isEnd; ) {
+    const page = await soundPage(cursor, pageRows);
+    const damaged = [...page.damaged];
+    const found: Found = new Map(Object.entries(now.found));
+    for (const { row } of page.rows) {
+      const stored = await unlessDamaged(() => findSession(metadata, row.uploadId));
+      if (stored instanceof MetadataDamaged) damaged.push(stored);
+      else if (stored !== undefined && clusters.has(parseCluster(stored.row.session)))
+        addTo(found, parseCluster(stored.row.session), { uploads: 1 });
+    }
+    isEnd = page.isEnd;
+    const last = page.rows.at(-1)?.row;
+    const upload = last && { key: last.key, uploadId: last.uploadId };
+    now = { ...now, found: Object.fromEntries(found), ...(upload === undefined ? {} : { upload }) };
+    now = addDamaged(ctx, tending, { bucket: bucket.name, pass: now, damaged });
     if (!isEnd) yield now;
   }
-  const found: Found = new Map(Object.entries(now.found));
-  const damaged = await countUploads(ctx, bucket, { found, clusters: tending.clusters });
-  now = { ...now, found: Object.fromEntries(found), after: 'end' };
-  yield addDamaged(ctx, tending, { bucket: bucket.name, pass: now, damaged });
+  yield { ...now, after: 'end' };
 }
 
 /** What is behind damaged rows may be on any cluster, so they count as versions that could not be moved off each. */
 function addDamaged(
-  ctx: TendCtx,
+  ctx: MoveCtx,
   { clusters }: Tending,
   {
     bucket,
@@ -137,35 +177,7 @@ function addDamaged(
   return { ...pass, found: Object.fromEntries(found) };
 }
 
-/**
- * Counts open uploads. They do not move, because their parts go to the cluster where the upload began.
- * @returns the damaged rows
- */
-async function countUploads(
-  { metadata }: TendCtx,
-  bucket: BucketRow,
-  { found, clusters }: { readonly found: Found; readonly clusters: ReadonlySet<string> },
-): Promise<readonly MetadataDamaged[]> {
-  if (clusters.size === 0) return [];
-  const damaged: MetadataDamaged[] = [];
-  const open = metadata.scan(uploadsIn(bucket.id));
-  for (let isEnd = false; !isEnd; ) {
-    const page = await soundPage(open, pageRows);
-    damaged.push(...page.damaged);
-    isEnd = page.isEnd;
-    for (const { row } of page.rows) {
-      const stored = await unlessDamaged(() => findSession(metadata, row.uploadId));
-      if (stored instanceof MetadataDamaged) damaged.push(stored);
-      else if (stored !== undefined && clusters.has(parseCluster(stored.row.session)))
-        addTo(found, parseCluster(stored.row.session), { uploads: 1 });
-    }
-  }
-  return damaged;
-}
-
 // One step of the `rebalance` worker: moves a version to its target cluster, and counts the bytes that stay.
-
-export type TendCtx = MoveCtx & Pick<Context, 'clusterStates'>;
 
 /** The view and settings that a worker uses for a while. */
 export interface Tending {
@@ -193,7 +205,7 @@ function addTo(found: Found, cluster: string, more: Partial<Remaining>): void {
 
 /** @returns the remains of the version on the counted clusters, after it was moved as far as possible */
 async function tendVersion(
-  ctx: TendCtx,
+  ctx: MoveCtx,
   tending: Tending,
   { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
 ): Promise<Found> {
@@ -231,7 +243,7 @@ interface Requested extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
 }
 
 async function moved(
-  ctx: TendCtx,
+  ctx: MoveCtx,
   { away, pace, signal }: Tending,
   { from, ...requested }: Requested,
 ): Promise<'moved' | 'changed' | 'failed'> {

@@ -1,7 +1,7 @@
 /**
  * Whether a bucket may replicate to a destination with the operator's credentials: the peer serves the bucket's account, the bucket at the
- * peer belongs to that account, and the role of the rule is the account's and allows it. Checked when a rule is stored and at each delivery,
- * because peers, roles and owners change (docs/operations/replication.md).
+ * peer belongs to that account, and the role of the rule is the account's and allows it. Checked when a rule is stored
+ * and at each delivery, because peers, roles and owners change (docs/operations/replication.md).
  */
 import type { Context } from '../../context.ts';
 import type { ReplicationDestination } from '../../metadata/records/queues.ts';
@@ -9,11 +9,14 @@ import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/rep
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { ReplicationRule } from '../configurations/families.ts';
 import type { Destination } from '../configurations/replication-destination.ts';
+import { readRuleFilter } from '../configurations/rule-filter.ts';
 import type { KeyUser } from '../content/provider-key.ts';
-import { rulePrefix } from '../objects/replication-queue.ts';
 
 /** Another attempt does not help, until an operator or the account changes a peer, a role or a bucket. */
 export class NotAllowed extends Error {}
+
+/** The peer serves other accounts. What it lists is for operators: the account must not learn that there is such a peer. */
+export class NotServed extends NotAllowed {}
 
 /** An action that the role must allow. */
 export interface RoleAsk {
@@ -57,6 +60,8 @@ export interface Authorized {
   readonly isListed: boolean;
   /** The operator named the owner, for any kind of service. */
   readonly isOwnerNamed: boolean;
+  /** Whether a peer that does not know whose its keys are uses the key that the rule names. */
+  readonly isKeyListed: boolean;
   /** Undefined: the role of an installation with one account, which does not exist. */
   readonly user: KeyUser | undefined;
 }
@@ -75,7 +80,8 @@ export async function authorizeDelivery(
       `the peer ${peer.id} does not take versions of account ${account} in bucket ${destination.bucket}: its operator lists the buckets in \`accounts\``,
     );
   const bucketOwner = isImplied ? undefined : (grant?.bucketOwner ?? account);
-  const { Account, AccessControlTranslation } = rule;
+  const { Account, AccessControlTranslation, EncryptionConfiguration } = rule;
+  const keyId = EncryptionConfiguration?.ReplicaKmsKeyID;
   if (bucketOwner !== undefined && AccessControlTranslation !== undefined && Account !== bucketOwner)
     throw new NotAllowed(
       `the rule gives versions to account ${Account}, but the bucket at the peer must belong to ${bucketOwner}`,
@@ -92,6 +98,8 @@ export async function authorizeDelivery(
     bucketOwner,
     isListed,
     isOwnerNamed: grant?.bucketOwner !== undefined,
+    isKeyListed:
+      isImplied || keyId === undefined || grant?.keys?.some((pattern) => matches(pattern, keyId)) === true,
     user: answer.is === 'allowed' ? answer.user : undefined,
   };
 }
@@ -105,8 +113,8 @@ function findGrant(peer: ReplicationPeerRow, account: string): PeerAccount {
   return found;
 }
 
-const notServed = ({ id, accounts }: ReplicationPeerRow, account: string): NotAllowed =>
-  new NotAllowed(
+const notServed = ({ id, accounts }: ReplicationPeerRow, account: string): NotServed =>
+  new NotServed(
     `the peer ${id} does not serve account ${account}: ${
       accounts === undefined ? 'there are several accounts, and it lists none' : 'it is not listed'
     } in the \`accounts\` of PUT /admin/v1/replication/peers/${id}`,
@@ -118,7 +126,7 @@ const matches = (pattern: string, name: string): boolean =>
 
 /** @param owner as the peer says; undefined where it does not say, or is no gateway of this kind @throws NotAllowed */
 export function assertOwned(
-  { bucketOwner, isListed }: Authorized,
+  { bucketOwner, isListed, isKeyListed }: Authorized,
   { peer, bucket }: Destination,
   owner: string | undefined,
 ): void {
@@ -131,6 +139,10 @@ export function assertOwned(
     throw new NotAllowed(
       `the peer ${peer} does not prove whose bucket ${bucket} is: list the bucket for the account in \`accounts\` of PUT /admin/v1/replication/peers/${peer}`,
     );
+  if (!isKeyListed)
+    throw new NotAllowed(
+      `the peer ${peer} does not use the key of the rule for account ${bucketOwner}: its operator lists the key in \`accounts\` of PUT /admin/v1/replication/peers/${peer}`,
+    );
 }
 
 const objectArn = (bucket: string, key: string): string => `arn:aws:s3:::${bucket}/${key}`;
@@ -140,7 +152,7 @@ export function asksOfRule(
   bucket: BucketRow,
   { rule, destination }: { readonly rule: ReplicationRule; readonly destination: Destination },
 ): readonly RoleAsk[] {
-  const key = `${rulePrefix(rule)}*`;
+  const key = `${readRuleFilter(rule).prefix}*`;
   const resource = objectArn(destination.bucket, key);
   const sendsMarkers = rule.Filter === undefined || rule.DeleteMarkerReplication?.Status === 'Enabled';
   const removes = sendsMarkers || rule.DeleteReplication?.Status === 'Enabled';

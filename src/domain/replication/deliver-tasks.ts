@@ -14,6 +14,7 @@ import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication } from '../configurations/families.ts';
 import {
   nameDestination,
+  peerOfTarget,
   replicationTask,
   rowDestination,
 } from '../configurations/replication-destination.ts';
@@ -29,7 +30,7 @@ import {
   listQuestions,
 } from './authorize-delivery.ts';
 import { type Destinations, noVersioning } from './destinations.ts';
-import { DescriptionFailed, explainFailure, Unreplicable } from './failures.ts';
+import { explainFailure, Unreplicable } from './failures.ts';
 import { UnexpectedAnswer } from './send-content.ts';
 import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
@@ -59,14 +60,14 @@ const batchMax = 64;
 /** Keys of a slot that are sent at a time. */
 const keysMax = 4;
 
-/** Larger contents take one of a few turns. */
+/** Contents of this size and above take one of a few turns. */
 const largeMin = 1024 * 1024;
 
 export const replicationQueue = (ctx: ReplicationCtx, destinations: Destinations): LaneQueue => {
   return {
     queue: 'replication',
+    worker: 'replicator',
     batchMax,
-    targets: [],
     retryMaxMs: ctx.config.SVC_REPLICATION_RETRY_MAX,
     subjectOf: rowSubject,
     compare: (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
@@ -74,14 +75,26 @@ export const replicationQueue = (ctx: ReplicationCtx, destinations: Destinations
     giveUp: async (rows, { error }) => {
       for (const row of rows) await giveUp(ctx, row, { error, why: 'overdue' });
     },
+    reportStuck: (row, cause) => {
+      const { bucket, key, version } = replicationTask(row);
+      const about = { bucket, key, version, destination: rowSubject(row).target, cause };
+      ctx.telemetry.log('ERROR', 'a failed replication cannot be stored; it is tried again', about);
+    },
+    labelOf: peerOfTarget,
+    showRefused: (byPeer) =>
+      ctx.telemetry.replace(
+        'svc_replication_refused_objects',
+        [...byPeer].map(([peer, objects]) => [{ peer }, objects]),
+      ),
     probe: (row, signal) => probe(ctx, { row, destinations, signal }),
   };
 };
 
 function rowSubject(row: HourlyRow): Subject {
-  const { bucketId, key } = replicationTask(row);
+  const { bucketId, key, account: owner = '' } = replicationTask(row);
   const target = nameDestination(rowDestination(row));
-  return { target, tenant: bucketId, object: nameObject(target, bucketId, key) };
+  // No `account`, because a destination mostly takes versions of one account: one that refuses several buckets rests as a whole.
+  return { target, tenant: bucketId, owner, object: nameObject(target, bucketId, key) };
 }
 
 interface Delivery {
@@ -96,10 +109,24 @@ async function deliverRows(ctx: ReplicationCtx, { rows, pass, destinations }: De
     for (const row of ofObject) {
       pass.signal.throwIfAborted();
       if (!pass.mayTry(row)) return;
-      await carryOut(ctx, { row, pass, destinations });
+      const attempt = async (turn: Step['turn']): Promise<Attempt> => {
+        pass.signal.throwIfAborted();
+        // The destination may have failed while the row waited for its turn.
+        return pass.mayTry(row) ? carryOut(ctx, { row, pass, destinations, turn }) : 'ended';
+      };
+      const sender = senderOf(row);
+      const outcome = await destinations.runSmall(sender, () => attempt('small'));
+      // While it waits it holds no turn that small versions need.
+      if (outcome === 'needs-large-turn') await destinations.runLarge(sender, () => attempt('large'));
     }
   });
 }
+
+/** Rows of older builds name no account. */
+const senderOf = (row: HourlyRow) => ({
+  peer: rowDestination(row).peer,
+  account: replicationTask(row).account ?? '',
+});
 
 /** Asks the destination again what it is: a question that has nothing to do with any version. */
 async function probe(
@@ -117,7 +144,7 @@ async function probe(
     return undefined;
   } catch (cause) {
     signal.throwIfAborted();
-    return explainFailure(new DescriptionFailed(cause)).message;
+    return explainFailure(cause).message;
   }
 }
 
@@ -125,7 +152,12 @@ interface Step {
   readonly row: HourlyRow;
   readonly pass: Pass;
   readonly destinations: Destinations;
+  /** The turn that it holds. */
+  readonly turn: 'small' | 'large';
 }
+
+/** Whether nothing was sent, because the content is large and needs a turn for that. */
+type Attempt = 'ended' | 'needs-large-turn';
 
 /** By the conventions of messaging: a task of our own queue is processed. What is sent to the peer has spans of its own. */
 const describeTask = (bucketName: string, key: string): Attributes => ({
@@ -146,18 +178,20 @@ const isNoAnswer = (cause: unknown): boolean =>
   cause instanceof PeerSilent || cause instanceof UnexpectedAnswer;
 
 /** Sends the version of a row; where that fails, the row stays in the queue, and those of its object behind it. */
-async function carryOut(ctx: ReplicationCtx, step: Step): Promise<void> {
+async function carryOut(ctx: ReplicationCtx, step: Step): Promise<Attempt> {
   const { row, pass } = step;
   const { target } = rowSubject(row);
   try {
     const { bucket: bucketName, key } = replicationTask(row);
     const about = { rows: [row], about: target, bucketName, key };
-    const { bytes, isFinished } = await traceDelivery(
+    const replicated = await traceDelivery(
       ctx,
       'replicator',
       { ...about, kind: 'consumer', describe: () => describeTask(bucketName, key) },
       (view) => replicate(view, step),
     );
+    if (replicated === 'needs-large-turn') return replicated;
+    const { bytes, isFinished } = replicated;
     if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
     pass.delivered([row]);
     if (bytes !== undefined) await countArrival(ctx, row, bytes);
@@ -165,6 +199,7 @@ async function carryOut(ctx: ReplicationCtx, step: Step): Promise<void> {
     pass.signal.throwIfAborted();
     await carryFailure(ctx, step, cause);
   }
+  return 'ended';
 }
 
 async function countArrival(
@@ -191,24 +226,24 @@ async function carryFailure(
     faultOf = 'version';
   const { target } = rowSubject(row);
   if (isFinal) {
-    await giveUp(ctx, row, { error: message, why });
-    pass.finished([row]);
+    await pass.giveUp(row, () => giveUp(ctx, row, { error: message, why }));
     return;
   }
-  ctx.telemetry.count('svc_replication_failures_total', { peer: rowDestination(row).peer, why });
+  const { peer } = rowDestination(row);
+  ctx.telemetry.count('svc_replication_failures_total', { peer, why });
   if (faultOf !== undefined) {
-    const { bucket, key, version } = replicationTask(row);
-    pass.refused(row, message, { isOwnFault: faultOf === 'source', isReached: true });
+    const { account = '', bucket, key, version } = replicationTask(row);
+    pass.refused(row, message, faultOf === 'source' ? 'own-fault' : 'reached');
     const about = { bucket, key, version, destination: target, error: message };
-    ctx.telemetry.log('WARN', faults[faultOf], about);
+    ctx.telemetry.log('WARN', faults[faultOf], about, `${peer} ${why} ${account}`);
     return;
   }
   pass.unavailable(target, message);
-  ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
-    destination: target,
-    error: message,
-    failures: pass.failuresOf(target),
-  });
+  const failures = pass.failuresOf(target);
+  const about = { destination: target, error: message, failures };
+  // One kind for each peer and cause: tenants choose the buckets, and each would be a line of its own.
+  const kind = `${peer} ${why}`;
+  ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', about, kind);
 }
 
 interface Replicated {
@@ -219,7 +254,7 @@ interface Replicated {
 }
 const nothingDone: Replicated = { isFinished: false };
 
-async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
+async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated | 'needs-large-turn'> {
   const task = replicationTask(step.row);
   const { destinations, pass } = step;
   if (task.removed === true) return remove(ctx, step);
@@ -233,7 +268,7 @@ async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
       'the object is encrypted with a key of its client (SSE-C), which this service does not have',
     );
   const destination = rowDestination(step.row);
-  const { peer, access, pace } = await destinations.open(ctx, destination);
+  const { peer, access, paceOf } = await destinations.open(ctx, destination);
   const allowed = await authorize(ctx, step, { peer, bucket, row });
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);
   assertOwned(allowed, destination, site?.owner);
@@ -251,20 +286,22 @@ async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
       { bucket, key: row.key },
       { encryption: row.encryption, user: allowed.user ?? serviceUser },
     ));
+  // Ask for a large turn last, so that a silent destination or key provider is usually found without one. The attempt in the turn asks both
+  // again, because the version, the peer and the permissions may have changed while it waited.
+  if (row.size >= largeMin && step.turn === 'small') return 'needs-large-turn';
   const { signal } = pass;
   const to = destination.bucket;
   const document = toDocument(row, { site: own, destination: task.destination });
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
   const bucketOwner = ownerToName(allowed, site);
-  const shipment = { access, peer: destination.peer, to, bucketOwner, row, objectKey, signal, pace };
-  const sendIt = (): Promise<void> =>
-    site === undefined
-      ? deliverToService(ctx, bucket, {
-          ...{ ...shipment, destination: task.destination, isRepeated },
-          hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
-        })
-      : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
-  await (row.size < largeMin ? sendIt() : destinations.large.run(destination.peer, sendIt));
+  const sending = { account: bucket.owner, signal, pace: paceOf?.(bucket.owner) };
+  const shipment = { access, peer: destination.peer, to, bucketOwner, row, objectKey, ...sending };
+  await (site === undefined
+    ? deliverToService(ctx, bucket, {
+        ...{ ...shipment, destination: task.destination, isRepeated },
+        hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
+      })
+    : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true }));
   return {
     bytes: row.size,
     isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }),

@@ -1,4 +1,5 @@
 /** What the replicator remembers about its destinations, so that small versions cost few reads. */
+import { SharedSemaphore } from '../../base/mutex.ts';
 import type { Context } from '../../context.ts';
 import { findReplicationPeer } from '../../metadata/background/replication.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
@@ -8,7 +9,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import type { Revision, Stored } from '../../ports/metadata-store.ts';
 import type { PeerAccess, PeerRequests } from '../../ports/peer-requests.ts';
 import { type Destination, nameDestination } from '../configurations/replication-destination.ts';
-import { openPace, type Pace } from '../rebalance/pace.ts';
+import { openSharedPace, type Pace } from '../rebalance/pace.ts';
 import { DescriptionFailed, DestinationAway } from './failures.ts';
 import { openAccess } from './peers.ts';
 import { askSite, type PeerSite } from './send-replica.ts';
@@ -25,18 +26,45 @@ const siteMs = 60_000;
 const bucketMs = 1_000;
 /** Entries of each kind; beyond these all are read again. */
 const knownMax = 1_024;
-/** Large contents that are sent at a time beside one to each peer: each holds some chunks in memory. */
-const sharedTurns = 3;
+/** Large contents that are sent at a time, beside one to each peer. Each has some chunks in memory. */
+const largeTurnsMax = 4;
+/**
+ * Other versions that are sent to one peer at a time. Each has a connection, and up to 64 KiB of content in memory. One
+ * account gets 64 of these turns, as many as its lane uses.
+ */
+const smallTurnsMax = 85;
 
-/** Turns for large contents. Each peer has a turn of its own, so that a peer that takes its contents slowly delays no other. */
+interface Sender {
+  readonly peer: string;
+  /** The account of the source bucket. */
+  readonly account: string;
+}
+
+interface LargeWaiter {
+  readonly peer: string;
+  readonly begin: (end: () => void) => void;
+}
+
+/**
+ * Turns for large contents. A version that waits here holds no turn of its peer, so that small versions do not wait for it. Each peer has a
+ * turn of its own, so that a peer that takes its contents slowly delays no other. Accounts take turns in rotation, and
+ * the last turn is for an account that holds none.
+ */
 class LargeTurns {
   readonly #own = new Set<string>();
-  #shared = sharedTurns;
-  #waiting: { readonly peer: string; readonly begin: (end: () => void) => void }[] = [];
+  readonly #running = new Map<string, number>();
+  #shared = largeTurnsMax;
+  /** By account, the next one first. */
+  readonly #waiting = new Map<string, LargeWaiter[]>();
 
-  async run<T>(peer: string, work: () => Promise<T>): Promise<T> {
+  async run<T>({ peer, account }: Sender, work: () => Promise<T>): Promise<T> {
     const end =
-      this.#take(peer) ?? (await new Promise<() => void>((begin) => this.#waiting.push({ peer, begin })));
+      this.#take({ peer, account }) ??
+      (await new Promise<() => void>((begin) => {
+        const waiting = this.#waiting.get(account) ?? [];
+        waiting.push({ peer, begin });
+        this.#waiting.set(account, waiting);
+      }));
     try {
       return await work();
     } finally {
@@ -45,28 +73,35 @@ class LargeTurns {
   }
 
   /** @returns what ends the turn; undefined where none is free */
-  #take(peer: string): (() => void) | undefined {
-    if (!this.#own.has(peer)) {
-      this.#own.add(peer);
-      return () => {
-        this.#own.delete(peer);
-        this.#wake();
-      };
-    }
-    if (this.#shared === 0) return undefined;
-    this.#shared -= 1;
+  #take({ peer, account }: Sender): (() => void) | undefined {
+    const isOwn = !this.#own.has(peer);
+    const running = this.#running.get(account) ?? 0;
+    if (!isOwn && (this.#shared === 0 || (this.#shared === 1 && running > 0))) return undefined;
+    if (isOwn) this.#own.add(peer);
+    else this.#shared -= 1;
+    this.#running.set(account, running + 1);
     return () => {
-      this.#shared += 1;
-      this.#wake();
+      if (isOwn) this.#own.delete(peer);
+      else this.#shared += 1;
+      const left = (this.#running.get(account) ?? 0) - 1;
+      if (left > 0) this.#running.set(account, left);
+      else this.#running.delete(account);
+      while (this.#beginNext());
     };
   }
 
-  #wake(): void {
-    this.#waiting = this.#waiting.filter(({ peer, begin }) => {
-      const end = this.#take(peer);
-      if (end !== undefined) begin(end);
-      return end === undefined;
-    });
+  #beginNext(): boolean {
+    for (const [account, waiting] of this.#waiting)
+      for (const [index, { peer, begin }] of waiting.entries()) {
+        const end = this.#take({ peer, account });
+        if (end === undefined) continue;
+        waiting.splice(index, 1);
+        this.#waiting.delete(account);
+        if (waiting.length > 0) this.#waiting.set(account, waiting);
+        begin(end);
+        return true;
+      }
+    return false;
   }
 }
 
@@ -92,20 +127,42 @@ class Recent<V> {
 export const noVersioning = (): DestinationAway =>
   new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
 
+type PaceOf = (account: string) => Pace;
+
 interface OpenDestination {
   readonly peer: ReplicationPeerRow;
   readonly access: PeerAccess;
-  readonly pace: Pace | undefined;
+  /** The pace of an account's bytes; undefined where the peer has no bandwidth. */
+  readonly paceOf: PaceOf | undefined;
 }
 
 export class Destinations {
-  readonly large = new LargeTurns();
+  readonly #large = new LargeTurns();
+  /** By peer. */
+  readonly #small = new Map<string, SharedSemaphore>();
   readonly late = new LateVersions();
   readonly #sites = new Recent<PeerSite | undefined>();
   readonly #locks = new Recent<boolean>();
   readonly #buckets = new Recent<BucketRow>();
   readonly #opened = new Map<string, { readonly revision: Revision; readonly access: PeerAccess }>();
-  readonly #paces = new Map<string, { readonly bandwidth: number; readonly pace: Pace }>();
+  readonly #paces = new Map<string, { readonly bandwidth: number; readonly paceOf: PaceOf }>();
+
+  /** Sends a version in a turn of its account at this peer. Nothing of the version is read before. */
+  runSmall<T>({ peer, account }: Sender, work: () => Promise<T>): Promise<T> {
+    let turns = this.#small.get(peer);
+    if (turns === undefined) {
+      // Rows of rules from before may name peers that do not exist.
+      if (this.#small.size >= knownMax) this.#small.clear();
+      turns = new SharedSemaphore(smallTurnsMax);
+      this.#small.set(peer, turns);
+    }
+    return turns.run(account, work);
+  }
+
+  /** Sends a large content in a turn of its peer, or in one that all peers share. */
+  runLarge<T>(sender: Sender, work: () => Promise<T>): Promise<T> {
+    return this.#large.run(sender, work);
+  }
 
   /** The bucket of a task; undefined where it was deleted, and perhaps made again. */
   async findSource(
@@ -137,7 +194,7 @@ export class Destinations {
         'sealed-keys',
         `the master key does not open the keys of peer ${peer}: PUT the peer again`,
       );
-    return { peer: found.row, access, pace: this.#paceOf(ctx.clock, found.row) };
+    return { peer: found.row, access, paceOf: this.#findPace(ctx.clock, found.row) };
   }
 
   /** What the peer says about its bucket; undefined where it is no gateway of this kind. */
@@ -196,13 +253,13 @@ export class Destinations {
     return access;
   }
 
-  /** One pace for everything that is sent to a peer. */
-  #paceOf(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): Pace | undefined {
+  /** One pace for everything that is sent to a peer, which the accounts share. */
+  #findPace(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): PaceOf | undefined {
     if (bandwidth === undefined) return undefined;
     const known = this.#paces.get(id);
-    if (known?.bandwidth === bandwidth) return known.pace;
-    const pace = openPace(clock, bandwidth);
-    this.#paces.set(id, { bandwidth, pace });
-    return pace;
+    if (known?.bandwidth === bandwidth) return known.paceOf;
+    const paceOf = openSharedPace(clock, bandwidth);
+    this.#paces.set(id, { bandwidth, paceOf });
+    return paceOf;
   }
 }

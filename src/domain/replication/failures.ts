@@ -1,4 +1,4 @@
-/** Versions whose replication was given up, and that they are tried again. */
+/** Lists versions whose replication was given up, and queues them again. */
 
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -14,9 +14,11 @@ import type { FailedReplication, QueueRow, ReplicationTask } from '../../metadat
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { type SideChange, StoreRefused, StoreUnavailable } from '../../ports/metadata-store.ts';
 import { PeerSilent } from '../../ports/peer-requests.ts';
+import { refreshBucket } from '../common/buckets.ts';
+import { inTurns } from '../common/turns.ts';
 import { nameLane, readDestination } from '../configurations/replication-destination.ts';
 import { markPending } from '../objects/replication-queue.ts';
-import { orderStamp } from '../objects/stamp.ts';
+import { effectiveStamp } from '../objects/stamp.ts';
 import { NotAllowed } from './authorize-delivery.ts';
 import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { KeyChanged, Superseded } from './send-to-service.ts';
@@ -25,6 +27,8 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
 /** Rows that one request lists or changes. */
 const listedMax = 1_000;
+/** Rows that one request reads to find those that it changes. */
+const readMax = 5_000;
 
 interface FailureAbout {
   readonly bucket: string;
@@ -61,7 +65,7 @@ export async function listFailures(
   }: { readonly after?: FailurePlace | undefined; readonly limit?: number | undefined } = {},
 ): Promise<{ readonly rows: readonly QueueRow[]; readonly isTruncated: boolean }> {
   const rows: QueueRow[] = [];
-  for await (const row of everyFailedReplication(metadata, after)) {
+  for await (const row of everyFailedReplication(metadata, { bucket: filter.bucket, after })) {
     if (!matches(row, filter)) continue;
     if (rows.length === limit) return { rows, isTruncated: true };
     rows.push(row);
@@ -69,32 +73,50 @@ export async function listFailures(
   return { rows, isTruncated: false };
 }
 
-/** Queues failures again. The task is queued before its failure is removed: a kill between the two leaves both, and loses none. */
+/**
+ * Queues failures again that were given up before the call: a version that fails again meanwhile is not queued twice. The task is queued
+ * before its failure is removed: a kill between the two leaves both, and loses none.
+ * @param options rest: of `openTurns`
+ * @returns last: the failure behind which a further call goes on, where there may be more
+ */
 export async function changeFailures(
   ctx: Ctx,
   filter: FailureFilter,
-): Promise<{ readonly changed: number; readonly isTruncated: boolean }> {
-  const { rows, isTruncated } = await listFailures(ctx, filter);
+  { after, rest }: { readonly after: FailurePlace | undefined; readonly rest: () => Promise<void> },
+): Promise<{ readonly changed: number; readonly last?: FailurePlace }> {
+  const { bucket } = filter;
+  const until = await ctx.metadata.now();
+  const rows = everyFailedReplication(ctx.metadata, { bucket, after, until });
   let changed = 0;
-  for (const row of rows) {
-    const { error: _, since: __, ...task } = failedTask(row);
-    const destination = nameLane(task.destination.Bucket);
-    const denial = await filter.denialOf?.({ bucket: task.bucket, destination });
-    if (denial !== undefined && filter.id !== undefined) throw denial;
-    if (denial !== undefined) continue;
-    const slot = laneSlot(destination, task.key);
-    const due = await ctx.metadata.now();
-    const { id, requestId } = row;
-    const queue = (stamp: string | undefined): Promise<SideChange> => {
-      const queued: ReplicationTask = { ...task, isResync: true, ...(stamp === undefined ? {} : { stamp }) };
-      const options = { task: queued, id, due, requestId };
-      return queuedByHour(ctx, { queue: 'replication', slot }, options);
-    };
-    await queuePending(ctx, task, queue);
-    await ctx.metadata.apply([removeFailedReplication(row)]);
-    changed += 1;
+  let read = 0;
+  let last: FailurePlace | undefined;
+  for await (const row of inTurns(rows, rest)) {
+    if (last !== undefined && (changed === listedMax || read === readMax)) return { changed, last };
+    read += 1;
+    last = { slot: row.slot, due: row.due, id: row.id };
+    if (matches(row, filter) && (await changeFailure(ctx, filter, row))) changed += 1;
   }
-  return { changed, isTruncated };
+  return { changed };
+}
+
+/** @returns whether the caller may change it, and it was queued again */
+async function changeFailure(ctx: Ctx, { id: named, denialOf }: FailureFilter, row: QueueRow) {
+  const { error: _, since: __, ...task } = failedTask(row);
+  const destination = nameLane(task.destination.Bucket);
+  const denial = await denialOf?.({ bucket: task.bucket, destination });
+  if (denial !== undefined && named !== undefined) throw denial;
+  if (denial !== undefined) return false;
+  const slot = laneSlot(destination, task.key);
+  const due = await ctx.metadata.now();
+  const { id, requestId } = row;
+  const queue = (stamp: string | undefined): Promise<SideChange> => {
+    const queued: ReplicationTask = { ...task, isResync: true, ...(stamp === undefined ? {} : { stamp }) };
+    const options = { task: queued, id, due, requestId };
+    return queuedByHour(ctx, { queue: 'replication', slot }, options);
+  };
+  await queuePending(ctx, task, queue);
+  await ctx.metadata.apply(removeFailedReplication(row));
+  return true;
 }
 
 /** Attempts against commits that change the row of a version meanwhile. */
@@ -102,10 +124,11 @@ const pendingAttempts = 16;
 
 /** Queues a task with the status of its version in one commit, so that lifecycle rules leave the version until it is sent. */
 async function queuePending(
-  { metadata }: Ctx,
+  ctx: Ctx,
   task: ReplicationTask,
   queue: (stamp: string | undefined) => Promise<SideChange>,
 ): Promise<void> {
+  const { metadata } = ctx;
   const name = task.isNull ? 'null' : task.version;
   for (let attempt = 0; attempt < pendingAttempts; attempt += 1) {
     const bucket = (await findBucket(metadata, task.bucket))?.row;
@@ -116,10 +139,12 @@ async function queuePending(
     const isThere = found !== undefined && found.row.version === task.version;
     // The version is gone, or needs no mark: the task is sent all the same.
     if (bucket === undefined || !isThere || !wasAbandoned(found.row))
-      return metadata.apply([await queue(isThere ? orderStamp(found.row) : undefined)]);
+      return metadata.apply([await queue(isThere ? effectiveStamp(found.row) : undefined)]);
     const change = { put: markPending(found.row), expect: found.revision };
-    const then = [await queue(orderStamp(found.row))];
-    if ((await metadata.commit(objectsAt(bucket), [change], { then })).applied) return;
+    const then = [await queue(effectiveStamp(found.row))];
+    const outcome = await metadata.commit(objectsAt(bucket), [change], { then });
+    if (outcome.applied) return;
+    if (outcome.because === 'fenced') await refreshBucket(ctx, bucket);
   }
   throw fail('OperationAborted', `Other requests keep changing the version ${task.version} of ${task.key}.`);
 }

@@ -2,8 +2,9 @@
 
 import type { Caches } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
-import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
+import { dueRowsInShares, listDueHours } from '../../metadata/background/hourly-consumer.ts';
 import {
   commitReplicationPeer,
   findReplicationPeer,
@@ -134,7 +135,7 @@ export async function openAccess(
   const sealed = Uint8Array.from(atob(sealedKeys), (char) => char.charCodeAt(0));
   const plain = await sealer.open(sealed, sealedFor(id));
   if (plain === undefined) return undefined;
-  const { accessKey, secretKey, key } = JSON.parse(new TextDecoder().decode(plain));
+  const { accessKey, secretKey, key } = JSON.parse(decodeUtf8(plain));
   return {
     ...{ endpoint, region, accessKey, secretKey },
     ...(ca === undefined ? {} : { ca }),
@@ -144,8 +145,9 @@ export async function openAccess(
   };
 }
 
-// How much waits for replication, by destination. The count is bounded: each slot of the queue gets an equal share of what is left to read, so
-// every destination is found, and its oldest version. A process counts for at most a twentieth of its time.
+// How much waits for replication, by destination. The count is bounded: each slot of the queue gets an equal share of
+// what is left to read, so every destination is found, and its oldest version. A process counts for at most a twentieth
+// of its time.
 
 type WaitingCtx = Pick<Context, 'metadata' | 'clock'> & { readonly caches: Caches };
 
@@ -204,25 +206,16 @@ async function count(ctx: WaitingCtx): Promise<Counts> {
   const now = await ctx.metadata.now();
   const counts = new Map<string, Waiting>();
   const places = await listDueHours(ctx, 'replication', now);
-  let left = countedMax;
-  for (const [index, place] of places.entries()) {
-    const max = Math.ceil(left / (places.length - index));
-    if (max === 0) break;
-    let read = 0;
-    let last: Waiting | undefined;
-    for await (const row of dueRowsOfHour(ctx, place, { now, max })) {
-      const name = nameDestination(rowDestination(row));
-      const { bucketId, bytes = 0 } = replicationTask(row);
-      const none = { waiting: 0, bytes: 0, oldest: row.due };
-      last = counts.get(name) ?? { ...none, isCut: false, ofBuckets: new Map() };
-      counts.set(name, last);
-      const ofBucket = last.ofBuckets.get(bucketId) ?? none;
-      last.ofBuckets.set(bucketId, ofBucket);
-      for (const each of [last, ofBucket]) addTo(each, { due: row.due, bytes });
-      read += 1;
-    }
-    if (last !== undefined && read >= max) last.isCut = true;
-    left -= read;
+  for await (const { row, isCut } of dueRowsInShares(ctx, places, { now, max: countedMax })) {
+    const name = nameDestination(rowDestination(row));
+    const { bucketId, bytes = 0 } = replicationTask(row);
+    const none = { waiting: 0, bytes: 0, oldest: row.due };
+    const waiting = counts.get(name) ?? { ...none, isCut: false, ofBuckets: new Map() };
+    counts.set(name, waiting);
+    const ofBucket = waiting.ofBuckets.get(bucketId) ?? none;
+    waiting.ofBuckets.set(bucketId, ofBucket);
+    for (const each of [waiting, ofBucket]) addTo(each, { due: row.due, bytes });
+    waiting.isCut ||= isCut;
   }
   return counts;
 }

@@ -9,20 +9,22 @@ import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-co
 import { hashToLane, laneOfSlot } from '../../metadata/background/hourly-queues.ts';
 import {
   everyTask,
+  findSoundTask,
   findTask,
   putTask,
   putTasks,
   type Task,
   type TaskKind,
+  type TaskRange,
 } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
-import { objectsAt } from '../../metadata/objects/objects.ts';
+import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow, objects } from '../../metadata/tables.ts';
-import { MetadataDamaged, type SideChange, type SortOf, type Stored } from '../../ports/metadata-store.ts';
-import { openBucket } from '../common/buckets.ts';
+import { MetadataDamaged, type SortOf, type Stored } from '../../ports/metadata-store.ts';
+import { openBucket, refreshBucket } from '../common/buckets.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
@@ -94,7 +96,7 @@ export async function beginResync(
   const bucket = await openBucket(ctx, name);
   if ((await findRule(ctx, bucket)) === undefined)
     throw fail('ReplicationConfigurationNotFoundError', { elements: { BucketName: name } });
-  const found = await findTask(ctx.metadata, resyncs, bucket.id);
+  const found = await findSoundTask(ctx.metadata, resyncs, bucket.id);
   if (found !== undefined && found.state.finishedAt === undefined)
     throw fail('OperationAborted', 'A resync of this bucket runs already. Wait for its end, or cancel it.');
   const state = newResync(name, filter, { now: await ctx.metadata.now(), requestId });
@@ -119,7 +121,7 @@ export async function resyncExisting(ctx: Ctx, name: string, requestId: string):
   const rule = await findRule(ctx, bucket);
   if (rule?.ExistingObjectReplication?.Status !== 'Enabled') return;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const found = await findTask(ctx.metadata, resyncs, bucket.id);
+    const found = await findSoundTask(ctx.metadata, resyncs, bucket.id);
     const running = found?.state.finishedAt === undefined ? found?.state : undefined;
     const state = newResync(name, unionWith(running), { now: await ctx.metadata.now(), requestId });
     const expect = found?.revision ?? 'absent';
@@ -153,7 +155,7 @@ export async function findResync(ctx: Ctx, name: string): Promise<Resync | undef
 export async function cancelResync(ctx: Ctx, name: string, record: Recorder | undefined): Promise<void> {
   const bucket = await openBucket(ctx, name);
   for (;;) {
-    const found = await findTask(ctx.metadata, resyncs, bucket.id);
+    const found = await findSoundTask(ctx.metadata, resyncs, bucket.id);
     if (found === undefined) throw fail('NotFound', `There is no resync of bucket ${name}.`);
     const changes = [{ remove: { name: bucket.id }, expect: found.revision }];
     if ((await putTasks(ctx.metadata, resyncs, { changes })).applied) break;
@@ -163,9 +165,14 @@ export async function cancelResync(ctx: Ctx, name: string, record: Recorder | un
 }
 
 /** The resyncs that run. */
-export async function* everyResync(ctx: Pick<Ctx, 'metadata'>): AsyncGenerator<Task<Resync>> {
-  for await (const task of everyTask(ctx.metadata, resyncs))
+export async function* everyResync(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  { after, rest }: TaskRange = {},
+): AsyncGenerator<Task<Resync>> {
+  for await (const task of everyTask(metadata, resyncs, after)) {
+    await rest?.();
     if (task.state.finishedAt === undefined) yield task;
+  }
 }
 
 /** Counts the lane of the rule's destination only: a peer that is away holds up no resync to another one. */
@@ -209,50 +216,65 @@ const findRule = async (ctx: Ctx, bucket: BucketRow): Promise<ReplicationRule | 
   return rule?.Status === 'Enabled' ? rule : undefined;
 };
 
+interface Queueing {
+  readonly bucket: BucketRow;
+  readonly role: string;
+  readonly rule: ReplicationRule;
+  readonly state: Resync;
+}
+
+const selects = ({ rule, state }: Pick<Queueing, 'rule' | 'state'>, row: ObjectRow): boolean =>
+  isSelected(state, row) && coversExisting(rule, row);
+
+/**
+ * Queues a version and marks it in one commit. Where another commit changed it meanwhile, it is read again, because not
+ * every change queues it: a move of its bytes does not.
+ * @returns false where it is gone, no longer selected, or that change has queued it
+ * @throws OperationAborted
+ */
+async function queueVersion(
+  ctx: Ctx,
+  read: Stored<ObjectRow>,
+  { bucket: known, role, rule, state }: Queueing,
+): Promise<boolean> {
+  const { requestId, restoresRemoved: restores } = state;
+  const { key, version, isNull } = read.row;
+  let bucket = known;
+  let found: Stored<ObjectRow> | undefined = read;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (found?.row.version !== version) return false;
+    const { row, revision } = found;
+    if (attempt > 0 && !selects({ rule, state }, row)) return false;
+    const task = { bucket, role, rule, row, requestId, isResync: true, restores } as const;
+    if (isPending(row)) {
+      if (attempt > 0) return false;
+      await ctx.metadata.apply([await queueTask(ctx, task)]);
+      return true;
+    }
+    const change = { put: markPending(row), expect: revision };
+    const then = [await queueTask(ctx, task)];
+    const outcome = await ctx.metadata.commit(objectsAt(bucket), [change], { then });
+    if (outcome.applied) return true;
+    if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
+    found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
+  }
+  throw fail('OperationAborted', `Other requests keep changing the version ${version} of ${key}.`);
+}
+
 async function queuePage(
   ctx: Ctx & Pick<Context, 'telemetry'>,
-  {
-    bucket,
-    role,
-    rule,
-    state,
-    now,
-  }: {
-    readonly bucket: BucketRow;
-    readonly role: string;
-    readonly rule: ReplicationRule;
-    readonly state: Resync;
-    readonly now: number;
-  },
+  { bucket, role, rule, state, now }: Queueing & { readonly now: number },
 ): Promise<Resync> {
-  const { after, requestId } = state;
+  const { after } = state;
   const cursor = ctx.metadata.scan(objectsAt(bucket), after === undefined ? {} : { after });
   const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
   const damaged = [...unread];
-  const selected = rows.filter(({ row }) => isSelected(state, row) && coversExisting(rule, row));
-  const queueVersion = async ({ row, revision }: Stored<ObjectRow>): Promise<void> => {
-    const task = {
-      bucket,
-      role,
-      rule,
-      row,
-      requestId,
-      isResync: true,
-      restores: state.restoresRemoved,
-    } as const;
-    const changes: SideChange[] = [await queueTask(ctx, task)];
-    if (isPending(row)) await ctx.metadata.apply(changes);
-    else {
-      const put = markPending(row);
-      // Refused: the version has changed, and that change has queued it where the rule selects it.
-      await ctx.metadata.commit(objectsAt(bucket), [{ put, expect: revision }], { then: changes });
-    }
-  };
+  const selected = rows.filter(({ row }) => selects({ rule, state }, row));
   let queued = 0;
   for (const version of selected) {
-    const outcome = await unlessDamaged(() => queueVersion(version));
+    const outcome = await unlessDamaged(() => queueVersion(ctx, version, { bucket, role, rule, state }));
     if (outcome instanceof MetadataDamaged) damaged.push(outcome);
-    else queued += 1;
+    else if (outcome) queued += 1;
   }
   reportDamaged(ctx, { bucket: bucket.name, left: 'versions are left out of a resync', damaged });
   const next: Resync = {

@@ -1,6 +1,8 @@
 /** What the two ways to a peer share: requests about a key, refusals, and the content of a version, whole or in its parts. */
+
 import { gather, inParallel } from '../../base/concurrency.ts';
 import { toBase64 } from '../../base/text/base64.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import { everyTask, putTask, putTasks, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -24,6 +26,8 @@ export interface Shipment {
   /** The account that must own the bucket: a gateway refuses each request where another one does. Undefined: any may. */
   readonly bucketOwner: string | undefined;
   readonly row: ObjectRow;
+  /** Of the source bucket. */
+  readonly account: string;
   /** For encrypted contents. */
   readonly objectKey: ObjectKey | undefined;
   readonly signal: AbortSignal;
@@ -58,7 +62,6 @@ export class UnexpectedAnswer extends Error {
   }
 }
 
-export const decoder = new TextDecoder();
 /** An error is read up to here. */
 const errorMax = 4096;
 
@@ -74,7 +77,7 @@ export const isAboutCaller = (code: string): boolean => callerCodes.has(code);
 /** @param what names the request in the message @throws PeerRefused */
 export function checkReply(reply: PeerReply, what: string): PeerReply {
   const { status, body } = reply;
-  const text = decoder.decode(body.subarray(0, errorMax));
+  const text = decodeUtf8(body.subarray(0, errorMax));
   const [, code = ''] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
   const [, said = ''] = /<Message>([^<\p{Cc}]{1,300})/u.exec(text) ?? [];
   // A completion may send the head of its answer before it fails.
@@ -95,7 +98,7 @@ export const hasEtag = ({ headers }: PeerReply): boolean => (headers['etag'] ?? 
 const hasElement =
   (name: string) =>
   ({ body }: PeerReply): boolean =>
-    decoder.decode(body).includes(`<${name}`);
+    decodeUtf8(body).includes(`<${name}`);
 
 export async function send(
   { peers }: Pick<ShipmentCtx, 'peers'>,
@@ -144,10 +147,11 @@ async function* paced(
 
 export async function* readContent(
   ctx: ShipmentCtx,
-  { row, objectKey, signal }: Shipment,
+  { row, objectKey, signal, account }: Shipment,
   { start, size }: { readonly start: number; readonly size: number },
 ): AsyncGenerator<Uint8Array> {
-  if (size > 0) yield* readObject(ctx, row, { start, end: start + size - 1 }, { objectKey, signal });
+  const slice = { start, end: start + size - 1 };
+  if (size > 0) yield* readObject(ctx, row, slice, { objectKey, signal, account });
 }
 
 interface UploadBegin extends Pick<PeerSending, 'query' | 'headers' | 'body'> {
@@ -164,7 +168,7 @@ export async function sendUpload(
   const { row } = shipment;
   const begun = await send(ctx, shipment, { ...begin, method: 'POST' });
   checkSign(begun, 'CreateMultipartUpload', hasElement('UploadId'));
-  const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(decoder.decode(begun.body)) ?? [];
+  const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(decodeUtf8(begun.body)) ?? [];
   const ofUpload = ['uploadId', uploadId] as const;
   const forget = await rememberUpload(ctx, {
     peer: shipment.peer,
@@ -209,8 +213,8 @@ async function hashPieces(
   return toBase64(md5.digest());
 }
 
-// Multipart uploads of this site that are open at a peer. Each is stored before its first part, so that the replicator which follows a killed one
-// aborts it: parts of an open upload take room at the peer for ever.
+// Multipart uploads of this site that are open at a peer. Each is stored before its first part, so that the replicator
+// which follows a killed one aborts it: parts of an open upload take room at the peer for ever.
 
 interface OpenUpload {
   readonly peer: string;

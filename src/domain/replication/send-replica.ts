@@ -2,15 +2,15 @@
  * Sends a version to another site, which keeps its id (docs/adr/0020-replicated-versions-keep-their-ids.md). A content that was uploaded in
  * parts is sent in the same parts, so that its ETag is the same.
  */
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import { encodeReplica, type ReplicaDocument } from '../../metadata/objects/properties.ts';
 import type { ReplicationTask } from '../../metadata/records/queues.ts';
-import type { ObjectRow } from '../../metadata/tables.ts';
+import { checkColumns, type ObjectRow } from '../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerSending } from '../../ports/peer-requests.ts';
-import { orderStamp } from '../objects/stamp.ts';
+import { effectiveStamp } from '../objects/stamp.ts';
 import {
   checkReply,
   checkSign,
-  decoder,
   isAboutCaller,
   ownedBy,
   readContent,
@@ -53,7 +53,7 @@ export async function askSite(
 ): Promise<PeerSite | undefined> {
   const reply = await peers.send(access, { method: 'GET', bucket, query: [['replica', '']] }, signal);
   const what = `GET /${bucket}?replica`;
-  const text = decoder.decode(reply.body);
+  const text = decodeUtf8(reply.body);
   if (reply.headers['content-type']?.startsWith('application/json') === true && reply.status === 200)
     return readSite(reply, text, what);
   // A service that does not know the query refuses it, or lists the bucket. A proxy in the place of a gateway does neither.
@@ -95,7 +95,7 @@ export function toDocument(
       ? { owner: Account }
       : { owner: row.owner, ...(row.acl === undefined ? {} : { acl: row.acl }) };
   const keyId = EncryptionConfiguration?.ReplicaKmsKeyID;
-  return {
+  return checkColumns('sent', {
     ...{ version, isNull, marker, modified, headers },
     ...(marker
       ? { size: 0, etag: '', storageClass: '' }
@@ -103,13 +103,26 @@ export function toDocument(
     ...(checksum === undefined ? {} : { checksum }),
     ...owned,
     ...(lock === undefined ? {} : { lock }),
-    ...(encryption?.by === 'service' ? { encryption: { by: 'gateway' } } : {}),
-    ...(encryption?.by === 'provider'
-      ? { encryption: { by: 'provider', ...(keyId === undefined ? {} : { keyId }) } }
-      : {}),
-    stamp: orderStamp(row),
+    ...requestedEncryption(encryption, keyId),
+    stamp: effectiveStamp(row),
     trace: row.trace ?? [site],
-  };
+  });
+}
+
+function requestedEncryption(
+  encryption: ObjectRow['encryption'],
+  keyId: string | undefined,
+): Pick<ReplicaDocument, 'encryption'> {
+  switch (encryption?.by) {
+    case 'service':
+      return { encryption: { by: 'gateway' } };
+    case 'provider':
+      return { encryption: { by: 'provider', ...(keyId === undefined ? {} : { keyId }) } };
+    // `deliver-tasks.ts` refuses versions under keys of clients.
+    case 'customer':
+    case undefined:
+      return {};
+  }
 }
 
 /** A gateway says what became of the version. */
@@ -131,7 +144,7 @@ export async function sendReplica(ctx: ShipmentCtx, shipment: ReplicaShipment): 
       return;
     }
     // The bucket is missing, and not only the version.
-    if (!decoder.decode(reply.body).includes('NoSuchVersion')) checkReply(reply, 'ReplicateState');
+    if (!decodeUtf8(reply.body).includes('NoSuchVersion')) checkReply(reply, 'ReplicateState');
   }
   if ('extents' in row.manifest) await sendWhole(ctx, shipment);
   else await sendParts(ctx, shipment);
@@ -146,7 +159,7 @@ export async function sendRemoval(
   const query = [['replica', version]] as const;
   const request: PeerSending = { method: 'DELETE', bucket: to, key, query, headers: ownedBy(bucketOwner) };
   const reply = await ctx.peers.send(access, request, signal);
-  if (reply.status !== 404 || !decoder.decode(reply.body).includes('NoSuchVersion'))
+  if (reply.status !== 404 || !decodeUtf8(reply.body).includes('NoSuchVersion'))
     checkSign(reply, 'ReplicateDelete', hasOutcome);
 }
 

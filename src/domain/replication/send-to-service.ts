@@ -6,13 +6,14 @@
 
 import { toBase64 } from '../../base/text/base64.ts';
 import { fromHex } from '../../base/text/hex.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
+import { encryptionNames } from '../../metadata/objects/properties.ts';
 import type { ReplicationDestination } from '../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { PeerReply } from '../../ports/peer-requests.ts';
 import {
   checkReply,
   checkSign,
-  decoder,
   hasEtag,
   readContent,
   type Shipment,
@@ -68,8 +69,7 @@ async function isListed(
     ['prefix', row.key],
   ] as const;
   const reply = await peers.send(access, { method: 'GET', bucket: to, query }, signal);
-  const [, listed] =
-    /<Key>([^<]*)<\/Key>/.exec(decoder.decode(checkReply(reply, 'ListObjectsV2').body)) ?? [];
+  const [, listed] = /<Key>([^<]*)<\/Key>/.exec(decodeUtf8(checkReply(reply, 'ListObjectsV2').body)) ?? [];
   return listed !== undefined && decodeURIComponent(listed.replaceAll('+', ' ')) === row.key;
 }
 
@@ -127,7 +127,7 @@ export async function askLock(
   { access, to, signal }: Pick<Shipment, 'access' | 'to' | 'signal'>,
 ): Promise<boolean> {
   const reply = await peers.send(access, { method: 'GET', bucket: to, query: [['object-lock', '']] }, signal);
-  return reply.status === 200 && decoder.decode(reply.body).includes('>Enabled</ObjectLockEnabled>');
+  return reply.status === 200 && decodeUtf8(reply.body).includes('>Enabled</ObjectLockEnabled>');
 }
 
 /** By ETag and size. Where a key provider encrypts, ETags differ, and the version counts as missing. */
@@ -169,13 +169,13 @@ function serviceHeaders({ row, destination }: ServiceShipment): Record<string, s
   const { user = {}, system = {}, tags = [] } = row.headers;
   const { EncryptionConfiguration, StorageClass } = destination;
   const keyId = EncryptionConfiguration?.ReplicaKmsKeyID;
+  const encryption = row.encryption && encryptionNames[row.encryption.by];
   return {
     ...system,
     ...Object.fromEntries(Object.entries(user).map(([name, value]) => [`*-meta-${name}`, value])),
     ...(tags.length === 0 ? {} : { '*-tagging': form(tags) }),
     ...(StorageClass === undefined ? {} : { '*-storage-class': StorageClass }),
-    ...(row.encryption?.by === 'service' ? { '*-server-side-encryption': 'AES256' } : {}),
-    ...(row.encryption?.by === 'provider' ? { '*-server-side-encryption': 'aws:kms' } : {}),
+    ...(encryption === undefined ? {} : { '*-server-side-encryption': encryption }),
     ...(row.encryption?.by === 'provider' && keyId !== undefined
       ? { '*-server-side-encryption-aws-kms-key-id': keyId }
       : {}),

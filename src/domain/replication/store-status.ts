@@ -1,6 +1,7 @@
 /** The replication status of versions, and the end of their tasks. */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
   dueRowsOfHour,
@@ -8,12 +9,15 @@ import {
   finishHourlyRows,
   listDueHours,
 } from '../../metadata/background/hourly-consumer.ts';
+import { AbandonedTasks } from '../../metadata/background/queues.ts';
 import { failedReplication } from '../../metadata/background/replication.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import { type SideChange, type Stored, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { isRowFailure, type SideChange, type Stored, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { refreshBucket } from '../common/buckets.ts';
+import { passOverDamage } from '../common/damaged-buckets.ts';
 import {
   nameDestination,
   replicationTask,
@@ -21,7 +25,8 @@ import {
 } from '../configurations/replication-destination.ts';
 import { services } from '../deliveries/service-write.ts';
 import { eventChanges, hasListener } from '../events/events.ts';
-import { orderStamp } from '../objects/stamp.ts';
+import { endsDelivery } from '../lanes/pass.ts';
+import { effectiveStamp } from '../objects/stamp.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
@@ -51,21 +56,33 @@ async function storeStatus(
     if (
       found === undefined ||
       found.row.version !== version ||
-      orderStamp(found.row) !== orderStamp(sent.row)
+      effectiveStamp(found.row) !== effectiveStamp(sent.row)
     )
       return false;
     const { row, revision }: Stored<ObjectRow> = found;
     const put = withStatus(row, replication);
     if (put === undefined) return false;
     const change = { put, expect: revision };
-    if ((await ctx.metadata.commit(objectsAt(bucket), [change], { then })).applied) return true;
-    // The commit is refused too where the bucket has changed since it was read.
-    const now = (await findBucket(ctx.metadata, read.name))?.row;
-    if (now?.id !== read.id) return false;
-    bucket = now;
+    const outcome = await ctx.metadata.commit(objectsAt(bucket), [change], { then });
+    if (outcome.applied) return true;
+    if (outcome.because === 'fenced') {
+      const now = await refreshIfThere(ctx, bucket);
+      if (now === undefined) return false;
+      bucket = now;
+    }
     found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
   }
   throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
+}
+
+/** @returns undefined where the bucket is gone @throws OperationAborted while a change holds the bucket closed */
+async function refreshIfThere(ctx: Ctx, bucket: BucketRow): Promise<BucketRow | undefined> {
+  try {
+    return await refreshBucket(ctx, bucket);
+  } catch (cause) {
+    if (cause instanceof Refusal && cause.code === 'NoSuchBucket') return undefined;
+    throw cause;
+  }
 }
 
 /** A replica stays one, and no longer waits. @returns nothing where the row has its last status already */
@@ -90,8 +107,11 @@ export const complete = async (
   { found, task, late }: Completed,
 ): Promise<boolean> => {
   const about = { bucket, version: found.row, task };
-  const events = await late.atEnd(ctx, about, 'OperationReplicatedAfterThreshold');
-  return storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task), ...events] });
+  return late.atEnd(ctx, about, {
+    event: 'OperationReplicatedAfterThreshold',
+    store: (events) =>
+      storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task), ...events] }),
+  });
 };
 
 /** The version of a task is not sent. Where it has changed since, the task of that change decides about its status. */
@@ -105,7 +125,7 @@ export async function storeFailed(
   if (bucket?.id !== task.bucketId || task.removed) return;
   const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
   if (found === undefined || found.row.version !== task.version) return;
-  if (task.stamp !== undefined && task.stamp !== orderStamp(found.row)) return;
+  if (task.stamp !== undefined && task.stamp !== effectiveStamp(found.row)) return;
   const about = { bucket, version: found.row, task: row, why };
   const isNotTracked = isDropped && findThreshold(task) !== undefined;
   const then = await replicationEvents(
@@ -116,25 +136,40 @@ export async function storeFailed(
   await storeStatus(ctx, bucket, found, { replication: 'FAILED', then });
 }
 
-/** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
+/** The same for a row that is moved to another slot. A version has one row for each destination. */
+const nameTask = (row: HourlyRow): string => `${row.due} ${row.id} ${nameDestination(rowDestination(row))}`;
+
+/**
+ * The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. Where rows of
+ * the version are damaged, it keeps its status.
+ */
 export async function giveUp(
-  ctx: Ctx,
+  ctx: Ctx & Pick<Context, 'config'>,
   row: HourlyRow,
   { error, why }: { readonly error: string; readonly why: string },
 ): Promise<void> {
   const task = replicationTask(row);
-  const { metadata, telemetry } = ctx;
-  await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
-  await storeFailed(ctx, row, { why });
-  await finishHourlyRows(metadata, [row]);
-  const { peer } = rowDestination(row);
-  const destination = nameDestination(rowDestination(row));
-  telemetry.count('svc_replication_given_up_total', { peer, why });
+  const { metadata, telemetry, config } = ctx;
+  const now = await metadata.now();
+  const expiresAt = now + config.SVC_REPLICATION_FAILED_RETENTION;
+  await ctx.caches.of(AbandonedTasks).giveUp(nameTask(row), now, {
+    store: (at) => metadata.apply(failedReplication(row, { error, now: at, expiresAt })),
+    async finish() {
+      await passOverDamage(ctx, {
+        bucket: task.bucket,
+        left: 'a version that is not replicated keeps its replication status',
+        run: () => storeFailed(ctx, row, { why }),
+      });
+      await finishHourlyRows(metadata, [row]);
+    },
+  });
+  const destination = rowDestination(row);
+  telemetry.count('svc_replication_given_up_total', { peer: destination.peer, why });
   telemetry.log('ERROR', 'a version is not replicated', {
     bucket: task.bucket,
     key: task.key,
     version: task.version,
-    destination,
+    destination: nameDestination(destination),
     error,
   });
 }
@@ -143,6 +178,8 @@ export async function giveUp(
 // are late. https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 
 type ReplicationEventsCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'application'>;
+
+type LateCtx = ReplicationEventsCtx & Pick<Context, 'telemetry'>;
 
 type ReplicationEvent =
   | 'OperationFailedReplication'
@@ -218,36 +255,60 @@ const lookedAtMax = 20_000;
 export class LateVersions {
   readonly #announced = new BoundedCache<true>({ name: 'late-replicas', entriesMax: lookedAtMax });
 
-  async announce(ctx: ReplicationEventsCtx, signal: AbortSignal): Promise<void> {
+  async announce(ctx: LateCtx, signal: AbortSignal): Promise<void> {
     const now = await ctx.metadata.now();
     let left = lookedAtMax;
     for (const place of await listDueHours(ctx, 'replication', now))
       for await (const row of dueRowsOfHour(ctx, place, { now, max: left })) {
         signal.throwIfAborted();
         left -= 1;
-        if (isLate(row, now)) await this.#announceOne(ctx, row);
+        if (isLate(row, now)) await this.#tryAnnounce(ctx, row);
         if (left <= 0) return;
       }
   }
 
-  /** For the commit of a status: a version that is late at its end. */
-  async atEnd(
+  /** Stores the end of a version with the events that it has if it is late. */
+  async atEnd<T>(
     ctx: ReplicationEventsCtx,
     about: About,
-    event: ReplicationEvent,
-  ): Promise<readonly SideChange[]> {
-    if (!isLate(about.task, await ctx.metadata.now())) return [];
-    const events: ReplicationEvent[] = this.#isNew(about.task)
-      ? ['OperationMissedThreshold', event]
-      : [event];
-    return replicationEvents(ctx, events, about);
+    {
+      event,
+      store,
+    }: {
+      readonly event: ReplicationEvent;
+      readonly store: (events: readonly SideChange[]) => Promise<T>;
+    },
+  ): Promise<T> {
+    if (!isLate(about.task, await ctx.metadata.now())) return store([]);
+    const isNew = this.#isNew(about.task);
+    const events: ReplicationEvent[] = isNew ? ['OperationMissedThreshold', event] : [event];
+    try {
+      return await store(await replicationEvents(ctx, events, about));
+    } catch (cause) {
+      if (isNew) this.#announced.delete(nameTask(about.task));
+      throw cause;
+    }
   }
 
-  #isNew({ slot, due, id }: HourlyRow): boolean {
-    const name = `${slot} ${due} ${id}`;
+  #isNew(task: HourlyRow): boolean {
+    const name = nameTask(task);
     if (this.#announced.get(name)) return false;
     this.#announced.set(name, true);
     return true;
+  }
+
+  /** A row whose event cannot be stored, or whose bucket is damaged, stops neither the others nor their deliveries. */
+  async #tryAnnounce(ctx: LateCtx, row: HourlyRow): Promise<void> {
+    try {
+      await this.#announceOne(ctx, row);
+    } catch (cause) {
+      // The next look tries it again, unless no store would take it.
+      if (!isRowFailure(cause)) this.#announced.delete(nameTask(row));
+      if (endsDelivery(cause)) throw cause;
+      const { bucket, key, version } = replicationTask(row);
+      const about = { bucket, key, version, cause };
+      ctx.telemetry.log('ERROR', 'a late version is not announced', about);
+    }
   }
 
   async #announceOne(ctx: ReplicationEventsCtx, task: HourlyRow): Promise<void> {

@@ -1,4 +1,5 @@
 /** The budget of one step of the scrub, which limits its duration and its read rate. */
+import { dataBackends } from '../../config/data.ts';
 import type { Config } from '../../config.ts';
 
 export class ScrubBudget {
@@ -67,9 +68,9 @@ export class ScrubPace {
 
 const defaultRate = 16 * 1024 * 1024;
 
-/** In bytes per second; 0 means never. An upstream is scrubbed only when an operator set a rate, because its reads cost money. */
+/** In bytes per second; 0 means never. Where reads cost money, only a rate that an operator set counts. */
 export const scrubRate = ({
   SVC_SCRUB_RATE: rate,
   SVC_DATA_BACKEND: backend,
 }: Pick<Config, 'SVC_SCRUB_RATE' | 'SVC_DATA_BACKEND'>): number =>
-  rate ?? (backend === 'upstream-store' ? 0 : defaultRate);
+  rate ?? (dataBackends[backend].isPaid ? 0 : defaultRate);

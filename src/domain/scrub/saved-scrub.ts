@@ -4,6 +4,7 @@ import {
   assertLeads,
   beginTerm,
   everyTask,
+  findSoundTask,
   findTask,
   putTasks,
   type Task,
@@ -21,10 +22,11 @@ type Ctx = Pick<Context, 'metadata'>;
 
 /** One partition, so that a pass and its findings are saved in one commit. */
 const kind = 'scrub';
-export const scrubRuns: TaskKind<ScrubRun> = { kind };
+export const runName = 'run';
+/** A pass that begins again reads contents once more, and lists none twice: a listed one has a row by its name. */
+export const scrubRuns: TaskKind<ScrubRun> = { kind, restarts: [runName] };
 const contents: TaskKind<ScrubRun | DamagedContent> = { kind };
 
-export const runName = 'run';
 const prefix = 'damaged/';
 
 /** Damaged versions and parts that are listed by name; more are only counted. */
@@ -85,7 +87,7 @@ export async function saveStep(
   const changes: TaskChange<ScrubRun | DamagedContent>[] = [];
   const added: DamagedContent[] = [];
   for (const [name, found] of damaged) {
-    const known = await findTask(metadata, contents, prefix + name);
+    const known = await findSoundTask(metadata, contents, prefix + name);
     if (known === undefined && run.listed + added.length >= listedMax) continue;
     const { foundAt } = (known?.state ?? found) as DamagedContent;
     if (known === undefined) added.push(found);

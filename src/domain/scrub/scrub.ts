@@ -19,6 +19,7 @@ import {
   type Stored,
 } from '../../ports/metadata-store.ts';
 import { ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
+import { isAhead } from '../common/clock-skew.ts';
 import { versionTime } from '../common/ids.ts';
 import { type ReadFault, readFault } from '../fsck/bytes.ts';
 import { comparableMd5 } from '../fsck/rows.ts';
@@ -427,14 +428,14 @@ interface Content {
   again(): Promise<Content | undefined>;
 }
 
-/** The largest lead of a gateway's clock. Later times are wrong, and do not show when a row was written. */
-const clockSkewMax = 15 * 60_000;
-
-/** Whether bytes were stored during the pass: then the next pass reads them, so that writers cannot prolong a pass forever. */
+/**
+ * Whether bytes were stored during the pass: then the next pass reads them, so that writers cannot prolong a pass
+ * forever. A time of a clock that was ahead does not show when a row was written.
+ */
 const isNewer = (
   writtenAt: number,
   { startedAt, now }: { readonly startedAt: number; readonly now: number },
-): boolean => writtenAt >= startedAt && writtenAt <= now + clockSkewMax;
+): boolean => writtenAt >= startedAt && !isAhead(writtenAt, now);
 
 /** A time before which none of a version's bytes were stored. */
 const bytesSince = ({ uploadId, modified }: ObjectRow): number =>

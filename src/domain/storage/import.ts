@@ -5,9 +5,15 @@
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { findReleased } from '../../metadata/background/queues.ts';
-import { findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import { findSoundTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findHead } from '../../metadata/objects/objects.ts';
-import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import {
+  type BucketRow,
+  checkColumns,
+  type Lock,
+  type ObjectHeaders,
+  type ObjectRow,
+} from '../../metadata/tables.ts';
 import type { Extent, UnmanagedDetails, UnmanagedObject } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../common/garbage.ts';
 import { drawId, drawVersion } from '../common/ids.ts';
@@ -59,11 +65,16 @@ const listedMax = 1_000;
 /** Objects between two saved positions; after a kill at most this many are read and committed again. */
 const batchMax = 100;
 const parallelMax = 8;
+/**
+ * A position that no run has saved for so long is forgotten, also where its bucket was deleted. A later run begins
+ * again, which is safe.
+ */
+const retentionMs = 30 * 24 * 60 * 60 * 1000;
 
 /** @returns the counts of the whole run, those of the part before a kill included */
 export async function importBucket(ctx: Ctx, run: ImportRun): Promise<ImportCounts> {
   const name = `${run.bucket.id}/${run.cluster}`;
-  const former = await findTask(ctx.metadata, importRuns, name);
+  const former = await findSoundTask(ctx.metadata, importRuns, name);
   const startedAt = await ctx.metadata.now();
   let state: ImportState =
     former === undefined || former.state.finishedAt !== undefined ? { ...begin, startedAt } : former.state;
@@ -123,9 +134,11 @@ async function savePosition(
   run: ImportRun,
   { name, state }: { readonly name: string; readonly state: ImportState },
 ): Promise<void> {
-  const found: Task<ImportState> | undefined = await findTask(ctx.metadata, importRuns, name);
-  const progress = advanceProgress(found?.progress, measureImport(state, run), await ctx.metadata.now());
-  await putTask(ctx.metadata, importRuns, { name, state, progress, expect: found?.revision ?? 'absent' });
+  const found: Task<ImportState> | undefined = await findSoundTask(ctx.metadata, importRuns, name);
+  const now = await ctx.metadata.now();
+  const progress = advanceProgress(found?.progress, measureImport(state, run), now);
+  const expect = found?.revision ?? 'absent';
+  await putTask(ctx.metadata, importRuns, { name, state, progress, expect, expiresAt: now + retentionMs });
 }
 
 // Makes a row for one existing upstream object. Safe to repeat: it does not change a key that has a head.
@@ -224,7 +237,7 @@ async function commitImport(
       }
       const extent: Extent = { cluster, id, size, foreign: { key, etag } };
       const lock: Lock | undefined = now.objectLock ? await lockAtWrite(ctx, now, undefined) : undefined;
-      const fresh = {
+      const fresh = checkColumns('import', {
         bucketId: now.id,
         key,
         marker: false,
@@ -239,7 +252,7 @@ async function commitImport(
         requestId,
         conditional: true,
         ...(lock === undefined ? {} : { lock }),
-      };
+      });
       return planNewVersion(now, head, oldNull, { fresh, version: drawVersion(ctx, head?.row.version) });
     },
   });

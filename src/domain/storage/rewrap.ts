@@ -1,13 +1,21 @@
 /**
- * The task that wraps every stored key again under the current version of its wrapping key: signing keys of buckets, and the keys of objects
- * and open uploads. It walks bucket by bucket, a page at a time, and resumes after a kill; what was wrapped again already is found and left.
+ * The task that wraps every stored key again under the current version of its wrapping key: signing keys of buckets,
+ * and the keys of objects and open uploads. It walks bucket by bucket, a page at a time, and resumes after a kill; what
+ * was wrapped again already is found and left.
  */
 
 import { inParallel } from '../../base/concurrency.ts';
 import { type ErrorCode, fail, Refusal } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
+import { keyProviderNames, keyProviders } from '../../config/keys.ts';
 import type { Context } from '../../context.ts';
-import { findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import {
+  findSoundTask,
+  findTask,
+  putTask,
+  type Task,
+  type TaskKind,
+} from '../../metadata/background/tasks.ts';
 import { findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
@@ -66,7 +74,10 @@ interface RewrapCounts {
   readonly uploads: number;
   /** Under the current version already. */
   readonly current: number;
-  /** The provider refused (the key is gone, may not be used, or did not wrap what is stored), or the row cannot hold the new text. */
+  /**
+   * The provider refused (the key is gone, unavailable, may not be used, or did not wrap what is stored), or the row
+   * cannot hold the new text.
+   */
   readonly failed: number;
 }
 
@@ -88,6 +99,7 @@ export async function leftToRewrap(
 }
 
 const name = 'all';
+const versioned = keyProviderNames.filter((provider) => keyProviders[provider].hasVersions);
 /** How long a result is kept. */
 const retentionMs = 30 * 24 * 60 * 60 * 1000;
 
@@ -105,9 +117,9 @@ export async function beginRewrapping(
   if (ctx.keys?.rewrap === undefined)
     throw fail(
       'InvalidRequest',
-      'There is no key provider whose keys have versions: SVC_KEY_PROVIDER must be transit, cloud-kms or pkcs11.',
+      `There is no key provider whose keys have versions: SVC_KEY_PROVIDER must be one of ${versioned.join(', ')}.`,
     );
-  const found = await findRewrapping(ctx);
+  const found = await findSoundTask(ctx.metadata, rewrappings, name);
   if (found !== undefined && found.state.finishedAt === undefined) return found.state;
   const startedAt = await ctx.metadata.now();
   const state: Rewrapping = { requestId, startedAt, at: { slot: 0 }, counts: none, versions: 0 };
@@ -141,7 +153,8 @@ const pageRows = 256;
 const atOnce = 8;
 
 /** @throws KeyFailure where the provider is unavailable; the step is repeated then */
-export async function rewrapStep(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
+export async function rewrapStep(context: StepCtx, state: Rewrapping): Promise<Rewrapping> {
+  const ctx: Ctx = { ...context, unavailableKeys: new Map() };
   const { bucket: walked } = state;
   if (walked === undefined) return enterBucket(ctx, state);
   const found = await unlessDamaged(() => findBucket(ctx.metadata, walked.name));
@@ -275,7 +288,12 @@ function counted(
 
 // Wraps one stored key again, under the revision of the row that holds it.
 
-type Ctx = CommitCtx & Pick<Context, 'keys' | 'telemetry'>;
+type StepCtx = CommitCtx & Pick<Context, 'keys' | 'telemetry'>;
+
+interface Ctx extends StepCtx {
+  /** By id: the keys that the provider could not use in this step, and why. The rows that they wrapped fail without another call. */
+  readonly unavailableKeys: Map<string, string>;
+}
 
 /** `gone`: the row was deleted, or has another key now. */
 type Outcome = 'rewrapped' | 'current' | 'gone' | { readonly failed: string };
@@ -283,18 +301,27 @@ type Outcome = 'rewrapped' | 'current' | 'gone' | { readonly failed: string };
 /** Attempts against requests that change a session. */
 const attemptsMax = 4;
 
-/** @throws KeyFailure where the call may succeed later: the walk waits and repeats the page */
+/**
+ * A key that is unavailable counts as failed although a later call may succeed: it may be the key of one tenant, and
+ * the walk goes on to the keys of others.
+ * @throws KeyFailure where the provider fails, or takes no more calls: the walk waits and repeats the page
+ */
 async function again(
-  { keys }: Ctx,
+  { keys, unavailableKeys }: Ctx,
   { keyId, wrapped }: { readonly keyId: string; readonly wrapped: string },
   context: KeyContext,
 ): Promise<{ readonly wrapped: string } | Outcome> {
+  const unavailable = unavailableKeys.get(keyId);
+  if (unavailable !== undefined) return { failed: unavailable };
   try {
     const next = await keys?.rewrap?.({ keyId, wrapped: fromBase64(wrapped) }, context);
     return next === undefined ? 'current' : { wrapped: toBase64(next.wrapped) };
   } catch (cause) {
-    if (cause instanceof KeyFailure && !isPassing(cause)) return { failed: cause.message };
-    throw cause;
+    if (!(cause instanceof KeyFailure)) throw cause;
+    const isOfKey = cause.reason === 'key-unavailable';
+    if (isPassing(cause) && !isOfKey) throw cause;
+    if (isOfKey) unavailableKeys.set(keyId, cause.message);
+    return { failed: cause.message };
   }
 }
 

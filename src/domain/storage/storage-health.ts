@@ -4,12 +4,16 @@ import {
   assertLeads,
   beginTerm,
   findTask,
+  firstThatFit,
   putTask,
+  stateBytesMax,
   type TaskKind,
   type Term,
 } from '../../metadata/background/tasks.ts';
+import type { DiskState } from '../../ports/chunk-store.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
 import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/object-bytes.ts';
+import { readStates } from '../clusters/cluster-states.ts';
 import { readLongPauses } from '../common/workers.ts';
 import { knownDamaged, savedScrub } from '../scrub/saved-scrub.ts';
 
@@ -36,11 +40,15 @@ interface StorageHealth {
 /** Never rejects: an engine that cannot be reached becomes a warning in the report. */
 export async function probeMetadata({
   metadata,
+  diskSpace,
   config,
-}: Pick<Context, 'metadata'> & { readonly config: Backends }): Promise<MetadataReport> {
+}: Pick<Context, 'metadata' | 'diskSpace'> & { readonly config: Backends }): Promise<MetadataReport> {
   const backend = config.SVC_META_BACKEND;
   try {
-    return { backend, ...(await metadata.health()) };
+    const { nodes, ...health } = await metadata.health();
+    const freeBytes = freeBytesOf(diskSpace?.states() ?? [], 'metadata');
+    const ofDisk = freeBytes === undefined ? {} : { freeBytes };
+    return { backend, ...health, nodes: nodes.map((node) => ({ ...ofDisk, ...node })) };
   } catch (cause) {
     return { backend, nodes: [], warnings: [`${backend} cannot be asked: ${describeError(cause)}`] };
   }
@@ -49,22 +57,44 @@ export async function probeMetadata({
 export async function probeData({
   bytes,
   metadata,
+  diskSpace,
   config,
-}: Pick<Context, 'bytes' | 'metadata'> & { readonly config: Backends }): Promise<DataReport> {
-  const [clusters, damaged] = await Promise.all([bytes.health(), damageWarnings({ metadata })]);
-  const report = dataReport(config.SVC_DATA_BACKEND, clusters);
-  return { ...report, warnings: [...report.warnings, ...damaged] };
+}: Pick<Context, 'bytes' | 'metadata' | 'diskSpace'> & { readonly config: Backends }): Promise<DataReport> {
+  const [clusters, damaged] = await Promise.all([bytes.health(), damageWarnings({ metadata, bytes })]);
+  const { pools, warnings, ...report } = dataReport(config.SVC_DATA_BACKEND, clusters);
+  // Once: without a reserve each call asks the file system of every disk, and blocks the event loop meanwhile.
+  const disks = diskSpace?.states() ?? [];
+  return {
+    ...report,
+    pools: pools.map((pool) => {
+      const bytesFree = freeBytesOf(disks, `data:${pool.cluster}`);
+      return bytesFree === undefined ? pool : { bytesFree, ...pool };
+    }),
+    warnings: [...warnings, ...damaged],
+  };
+}
+
+/** Of the disk under a store of this machine; undefined where the store is elsewhere, or its disk cannot be measured. */
+function freeBytesOf(disks: readonly DiskState[], component: string): number | undefined {
+  const state = disks.find((each) => each.component === component);
+  return state?.sizeBytes === undefined ? undefined : state.freeBytes;
 }
 
 /** Metadata that cannot be reached is reported elsewhere. */
-async function damageWarnings(ctx: Pick<Context, 'metadata'>): Promise<readonly string[]> {
-  const run = await savedScrub(ctx).catch(() => undefined);
+async function damageWarnings(ctx: Pick<Context, 'metadata' | 'bytes'>): Promise<readonly string[]> {
+  const [run, states] = await Promise.all([
+    savedScrub(ctx).catch(() => undefined),
+    readStates(ctx).catch(() => undefined),
+  ]);
   const damaged = run === undefined ? 0 : knownDamaged(run.state);
-  return damaged === 0
-    ? []
-    : [
-        `the scrub found ${damaged} versions or parts with damaged or missing chunks: see GET /admin/v1/scrub`,
-      ];
+  const ofClusters = (states?.view.damaged ?? []).map(
+    (id) => `the row of cluster ${id} is damaged, so it takes no writes: undrain or drain it`,
+  );
+  if (damaged === 0) return ofClusters;
+  return [
+    ...ofClusters,
+    `the scrub found ${damaged} versions or parts with damaged or missing chunks: see GET /admin/v1/scrub`,
+  ];
 }
 
 const describeError = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
@@ -162,12 +192,12 @@ interface HealthHistory {
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'config'>;
 
-const histories: TaskKind<HealthHistory> = { kind: 'health-history' };
+/** A history that cannot be read begins again with the present state. */
+const histories: TaskKind<HealthHistory> = { kind: 'health-history', restarts: [''] };
 
 export const historyMs = 24 * 3_600_000;
 /** An entry for each ten minutes; a state that changes more often loses its oldest changes. */
 const changesMax = 144;
-/** Together with `changesMax`: the row stays below 150 KiB. */
 const warningsMax = 5;
 const warningMax = 200;
 
@@ -224,7 +254,8 @@ function prune({ changes, isCut }: HealthHistory, now: number): HealthHistory {
     changes.findLastIndex(({ at }) => at <= begin),
   );
   const ofDay = changes.slice(first);
-  const retained = ofDay.slice(-changesMax);
+  // The latest ones, as many as the row takes: long warnings leave room for fewer changes.
+  const retained = firstThatFit(ofDay.slice(-changesMax).reverse(), stateBytesMax).toReversed();
   const wasCut = isCut === true && first === 0;
   return { changes: retained, ...(wasCut || retained.length < ofDay.length ? { isCut: true } : {}) };
 }

@@ -1,13 +1,18 @@
-/** Finishes or undoes the unfinished writes of dead processes. Every gateway runs it; it is idempotent. */
+/**
+ * Settles the ops of dead processes: queues the bytes that no row owns for deletion. An op whose commit applied keeps
+ * its bytes. Every gateway runs it; it is idempotent. A completion that was cut short is finished or undone by
+ * `uploads/complete-upload.ts`.
+ */
 import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
-import { type Abandoned, MetadataDamaged } from '../../ports/metadata-store.ts';
+import type { Abandoned, MetadataDamaged } from '../../ports/metadata-store.ts';
 import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
 import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { extentsPerTask, queueGarbage } from '../common/garbage.ts';
-import { isOwned, type Ownership, openOwnership } from '../common/ownership.ts';
+import { findWhetherOwned, type Ownership, openOwnership } from '../common/ownership.ts';
+import type { KeyChanging } from '../common/version-search.ts';
 
-export type SweepContext = Pick<Context, 'metadata' | 'bytes'>;
+export type SweepContext = Pick<Context, 'metadata' | 'bytes' | 'config'>;
 
 const sweepId = 'sweep';
 /** Intents that are examined together and settled before the next ones. This bounds the memory of a walk, and a crash repeats little. */
@@ -17,14 +22,20 @@ const intentsPerWalk = 64;
  * Examines every abandoned intent once. No commit can apply under such an intent any more, so the rows show which of its bytes are
  * owned; the others are queued for deletion, and only then the intents are settled. If a sweep dies before that, any process
  * repeats it; bytes that are queued twice are deleted once. When a read fails it throws, and has deleted nothing whose owner is
- * unknown. An intent waits where a cluster cannot be reached, or where a row that may own its bytes is damaged; the sweep then throws at
- * the end.
+ * unknown. An intent waits where a cluster cannot be reached, where a row that may own its bytes is damaged, or where
+ * writers change the key all the time; the sweep then throws at the end.
  */
 export async function sweep(context: SweepContext, signal: AbortSignal): Promise<'busy' | 'idle'> {
   const abandoned = await context.metadata.abandoned();
   if (abandoned.length === 0) return 'idle';
   const ownership = await openOwnership(context);
-  const run: Run = { ownership, signal, away: new Map(), unknown: new Map(), areBucketsListed: false };
+  const run: Run = {
+    ownership,
+    signal,
+    away: new Map(),
+    unknown: new Map(),
+    areBucketsListed: false,
+  };
   for (let first = 0; first < abandoned.length; first += intentsPerWalk) {
     const some = abandoned.slice(first, first + intentsPerWalk);
     for (const [cluster, prefixes] of prefixesByCluster(context, some)) {
@@ -48,8 +59,8 @@ interface Run {
   readonly signal: AbortSignal;
   /** Clusters that cannot be reached, and why: ops that may have stored bytes there wait, the others do not. */
   readonly away: Map<string, unknown>;
-  /** Prefixes of intents with bytes whose owner cannot be read, and the damage. */
-  readonly unknown: Map<string, MetadataDamaged>;
+  /** Prefixes of intents with bytes whose owner cannot be found now, and why. */
+  readonly unknown: Map<string, MetadataDamaged | KeyChanging>;
 }
 
 const listPlaces = ({ bytes }: SweepContext, { cluster }: Abandoned): readonly string[] =>
@@ -105,10 +116,10 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
     if (!(await knowsBucket(context, run, found.owner))) return false;
     // fsck reports bytes without a readable owner.
     if (found.owner.unreadable) continue;
-    const isSafe = await unlessDamaged(() => isOwned(context, run.ownership, found));
-    if (isSafe instanceof MetadataDamaged)
-      for (const prefix of matchingPrefixes(found.extent, prefixes)) run.unknown.set(prefix, isSafe);
-    if (isSafe !== false) continue;
+    const answer = await unlessDamaged(() => findWhetherOwned(context, run.ownership, found));
+    if (answer instanceof Error)
+      for (const prefix of matchingPrefixes(found.extent, prefixes)) run.unknown.set(prefix, answer);
+    if (answer !== 'unowned') continue;
     orphans.push(found.extent);
     if (orphans.length < extentsPerTask) continue;
     await queueOrphans(context, orphans);
@@ -124,10 +135,8 @@ function matchingPrefixes({ id }: Extent, prefixes: readonly string[]): readonly
   return matching.length > 0 ? matching : prefixes;
 }
 
-/** Queues bytes for immediate deletion: they were never visible, so there are no readers. */
-async function queueOrphans({ metadata }: SweepContext, orphans: readonly Extent[]): Promise<void> {
-  const due = await metadata.now();
+/** Most of them were never visible, but some may be those of a version that was removed a moment ago, which requests still read. */
+async function queueOrphans({ metadata, config }: SweepContext, orphans: readonly Extent[]): Promise<void> {
+  const due = (await metadata.now()) + config.SVC_GC_GRACE;
   await metadata.apply([queueGarbage(orphans, { id: sweepId, requestId: sweepId, due })]);
 }
-
-/** The longest turn. */

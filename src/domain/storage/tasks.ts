@@ -4,6 +4,7 @@ import type { WorkerName } from '../../config/workers.ts';
 import type { Context } from '../../context.ts';
 import {
   everyProgress,
+  findSoundTask,
   findTask,
   putTask,
   type Task,
@@ -50,9 +51,8 @@ const measureBackup = ({ startedAt, finishedAt, failure, done }: BackupRun): Mea
 const leftToBackUp = ({ done, all }: BackupRun): TaskAmount => amountLeft(all, done);
 
 /** Of two backups at the same time, which the lease of gc rules out, one row is lost. */
-
 export async function saveBackup({ metadata }: Pick<Context, 'metadata'>, state: BackupRun): Promise<void> {
-  const found = await findTask(metadata, backups, name);
+  const found = await findSoundTask(metadata, backups, name);
   const progress = advanceProgress(found?.progress, measureBackup(state), await metadata.now());
   await putTask(metadata, backups, { name, state, progress, expect: found?.revision ?? 'absent' });
 }

@@ -1,4 +1,7 @@
-/** CompleteMultipartUpload: `uploading → completing → completed`, exactly once under retries and kills; and what finishes or undoes one that was cut short. */
+/**
+ * CompleteMultipartUpload: `uploading → completing → completed`, exactly once under retries and kills; and what
+ * finishes or undoes one that was cut short.
+ */
 import { fail } from '../../base/errors.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects/objects.ts';
@@ -15,6 +18,7 @@ import {
 } from '../../metadata/objects/uploads.ts';
 import {
   type BucketRow,
+  checkColumns,
   type Manifest,
   type ManifestPart,
   manifestSegmentParts,
@@ -26,8 +30,8 @@ import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
 import { parseCluster } from '../clusters/placement.ts';
 import { queueGarbageAll, queueUpload } from '../common/garbage.ts';
-import { findAmongVersions } from '../common/listed-versions.ts';
 import type { Recorder } from '../common/recorder.ts';
+import { findAmongVersions } from '../common/version-search.ts';
 import type { CustomerKey } from '../content/extent-keys.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/provider-key.ts';
 import { contentSize } from '../content/segments.ts';
@@ -111,7 +115,8 @@ async function completeReserved(
     // Check again, now that no part can change: a part that was replaced since the first check is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     await assertNotExceeded(ctx, name.bucket);
-    const whole = await completeForwarded(ctx, found.row, checked.forwarded);
+    const forwarded = { parts: checked.forwarded, account: name.bucket.owner };
+    const whole = await completeForwarded(ctx, found.row, forwarded);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
     const { row, won, counts } = await commitContent(ctx, completion, {
       session,
@@ -121,7 +126,7 @@ async function completeReserved(
       reservation,
     });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
-    if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
+    if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, { requestId });
     const result = toResult(completing, row);
     await finishCompleting(ctx, completing, { result, counts: won ? [] : counts });
     await ctx.metadata.end(op);
@@ -157,7 +162,8 @@ async function commitContent(
   { session, checked, manifest, op, reservation }: CompletedContent,
 ) {
   const { uploadId } = completion.name;
-  const { encryption, replica } = session;
+  const { encryption, ...described } = takenFrom(session);
+  const { replica } = session;
   const { freed, size, etag, checksum } = checked;
   const content = {
     manifest,
@@ -173,7 +179,7 @@ async function commitContent(
   const commit = { op, content, then, reservation, freed };
   const { row, won } =
     replica === undefined
-      ? await commitObject(ctx, toNewObject(completion, session), commit)
+      ? await commitObject(ctx, toNewObject(completion, described), commit)
       : await completeReplica(ctx, { session, replica, completion }, commit);
   return { row, won, counts };
 }
@@ -216,17 +222,17 @@ function completeReplica(
   return commitReplica(ctx, replica, { op, then, content: owned, reservation, freed });
 }
 
+/** What CreateMultipartUpload said of the object. */
+const takenFrom = ({ storageClass, headers, acl, lock, owner, encryption }: UploadSession) =>
+  checkColumns('session', { storageClass, headers, acl, lock, owner, encryption });
+
 const toNewObject = (
   { name, conditions, record, requestId, signal }: Completion,
-  session: StoredSession['row']['session'],
+  described: Omit<ReturnType<typeof takenFrom>, 'encryption'>,
 ) => ({
   bucket: name.bucket,
   key: name.key,
-  storageClass: session.storageClass,
-  headers: session.headers,
-  acl: session.acl,
-  lock: session.lock,
-  owner: session.owner,
+  ...described,
   record,
   conditions,
   requestId,
@@ -333,7 +339,7 @@ const computeDigest = (ctx: UploadCtx, parts: readonly ListedPart[]): string =>
 
 // Finishes or undoes an interrupted completion, and clears ended sessions.
 
-type SettleCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock'>;
+type SettleCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock' | 'config'>;
 
 /** Completes, reopens or clears a session, depending on its state. Idempotent, also across processes. */
 export async function settleUpload(ctx: SettleCtx, uploadId: string): Promise<void> {
@@ -363,12 +369,13 @@ async function resolveCompleting(ctx: SettleCtx, uploadId: string, op: string): 
   if (bucket?.row.id !== session.bucketId) {
     // The parts name all bytes that the manifest does.
     await clearManifest(ctx.metadata, op);
-    const now = await ctx.metadata.now();
+    // The object may have been committed and removed before its bucket was, and requests may still read it.
+    const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
     await replaceSession(ctx.metadata, found, {
       session: { ...session, state: 'aborted' },
       then: [
         ...unindexed(uploadId, session),
-        queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now }),
+        queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due }),
       ],
     });
     return;
@@ -447,6 +454,8 @@ const refusalsMax = 16;
 async function clearParts(ctx: SettleCtx, { row }: StoredSession): Promise<void> {
   const { uploadId, session, requestId } = row;
   const bucket = await findSessionBucket(ctx, session);
+  // The object of a completed upload may have been removed a moment ago, and requests may still read it.
+  const graceMs = session.state === 'completed' ? ctx.config.SVC_GC_GRACE : 0;
   if (session.extentId !== undefined) await clearForwarded(ctx, row, bucket);
   const owned = await findOwned(ctx, row, bucket);
   let cleared = 0;
@@ -458,10 +467,11 @@ async function clearParts(ctx: SettleCtx, { row }: StoredSession): Promise<void>
         ? []
         : [stored.extent],
     );
+    const due = (await ctx.metadata.now()) + graceMs;
     const outcome = await ctx.metadata.commit(
       uploadAt(uploadId),
       page.map(({ row, revision }) => ({ remove: { part: row.part }, expect: revision })),
-      { then: queueGarbageAll(orphans, { id: uploadId, requestId, due: await ctx.metadata.now() }) },
+      { then: queueGarbageAll(orphans, { id: uploadId, requestId, due }) },
     );
     // Another process clears the same session, but may not live to end it.
     if (outcome.applied) cleared = page.at(-1)?.row.part ?? cleared;

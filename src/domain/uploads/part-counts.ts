@@ -15,7 +15,7 @@ import { readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, CountedPart, ObjectRow, UploadPart } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { findAmongVersions } from '../common/listed-versions.ts';
+import { findAmongVersions } from '../common/version-search.ts';
 import { type Freed, freedBy } from '../quotas/amounts.ts';
 
 /** The counters to which the parts of a bucket are added beside its own. */

@@ -9,10 +9,10 @@ import { compositeEtag } from '../../ports/cryptography.ts';
 import type { ForwardedPart } from '../../ports/object-bytes.ts';
 import {
   type ChecksumAlgorithm,
-  type CrcName,
+  checksumFacts,
   combineCrcs,
   compositeChecksum,
-  hashNames,
+  isCrc,
 } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { type Freed, freedBy } from '../quotas/amounts.ts';
@@ -128,12 +128,6 @@ function assertSizes(chosen: readonly Chosen[]): void {
   }
 }
 
-const isCrc = (algorithm: ChecksumAlgorithm): boolean => algorithm.startsWith('CRC');
-
-/** The checksum type of the object where the client named none (public API). */
-export const defaultChecksumType = (algorithm: ChecksumAlgorithm): Checksum['type'] =>
-  algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
-
 /** The object's checksum, when every part carries one of the same algorithm. */
 function objectChecksum(
   { hasher }: Pick<UploadCtx, 'hasher'>,
@@ -148,7 +142,8 @@ function objectChecksum(
       'The parts carry no checksums that the one of the object could follow from.',
     );
   }
-  const type = session.checksumType ?? defaultChecksumType(algorithm);
+  const { hash, fallback } = checksumFacts[algorithm];
+  const type = session.checksumType ?? fallback;
   if (claims.checksumType !== undefined && claims.checksumType !== type) {
     throw fail(
       'InvalidRequest',
@@ -160,11 +155,11 @@ function objectChecksum(
     size,
   }));
   const value =
-    type === 'FULL_OBJECT' && isCrc(algorithm)
-      ? toBase64(combineCrcs(hashNames[algorithm] as CrcName, parts))
+    type === 'FULL_OBJECT' && isCrc(hash)
+      ? toBase64(combineCrcs(hash, parts))
       : compositeChecksum(
           hasher,
-          hashNames[algorithm],
+          hash,
           parts.map((part) => part.digest),
         );
   if (claims.checksum !== undefined && claims.checksum.algorithm !== algorithm) {

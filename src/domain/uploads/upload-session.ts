@@ -29,7 +29,6 @@ import {
   UploadGone,
   unknownSize,
 } from '../../ports/object-bytes.ts';
-import { assertNotEmptied } from '../clusters/cluster-states.ts';
 import { parseCluster, placeWrite } from '../clusters/placement.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { queueGarbage, queueUpload } from '../common/garbage.ts';
@@ -308,7 +307,6 @@ async function writeAdmitted(
       signal,
     },
     async (stored, op) => {
-      await assertNotEmptied(ctx, parseCluster(session));
       const uploaded: UploadPart = {
         extent: stored.extent,
         // The ETag of a replica follows from the MD5 of its parts, as at its source.
@@ -376,7 +374,7 @@ async function commitPart(
 // Uploads whose parts the byte store itself holds and assembles into one extent (an S3 upstream does). The extent belongs to the session
 // from the beginning: its id ends with the session's id, which distinguishes an abandoned upload from one in progress.
 
-type ForwardedCtx = Pick<UploadCtx, 'metadata' | 'bytes'>;
+type ForwardedCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'config'>;
 
 /** The handle that binds a session to the cluster it began on. */
 const formatHandle = ({ cluster, bucket, key, uploadId }: ForwardedUpload): string =>
@@ -397,7 +395,7 @@ function requireUploads({ bytes }: Pick<UploadCtx, 'bytes'>): UploadBytes {
 
 interface NewForwardedUpload {
   readonly cluster: string;
-  readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
+  readonly bucket: Pick<BucketRow, 'id' | 'owner' | 'shards'>;
   readonly owner: Owner & { readonly uploadId: string };
   readonly requestId: string;
 }
@@ -415,7 +413,7 @@ async function beginForwarded<T>(
   const op = await ctx.metadata.begin({ cluster });
   const extent = { cluster, id: `${op.id}.${owner.uploadId}`, size: unknownSize };
   try {
-    const upload = await requireUploads(ctx).begin({ cluster, id: extent.id, owner });
+    const upload = await requireUploads(ctx).begin({ account: bucket.owner, cluster, id: extent.id, owner });
     const result = await own({ upload, extentId: extent.id, op });
     await ctx.metadata.end(op);
     return result;
@@ -429,12 +427,12 @@ async function beginForwarded<T>(
 export async function completeForwarded(
   ctx: ForwardedCtx,
   { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
-  parts: readonly ForwardedPart[],
+  { parts, account }: { readonly parts: readonly ForwardedPart[]; readonly account: string },
 ): Promise<Extent | undefined> {
   const upload = parseForwardedUpload(session);
   if (upload === undefined || session.extentId === undefined) return undefined;
   await requireUploads(ctx)
-    .complete(upload, parts)
+    .complete(upload, parts, { account })
     .catch((cause: unknown) => {
       throw toUploadRefusal(cause, uploadId);
     });
@@ -459,12 +457,14 @@ export async function clearForwarded(
   const { extentId, key } = session;
   if (upload === undefined || extentId === undefined) return;
   // Only an upload that was never committed, or whose bucket was deleted, is discarded.
-  if (session.state === 'aborted') return requireUploads(ctx).discard(upload);
+  if (session.state === 'aborted') return requireUploads(ctx).discard(upload, { account: bucket?.owner });
   if (bucket !== undefined) {
     const owned = await ownedParts(ctx, { bucket, key, uploadId }, new Set([extentId]));
     if (owned.has(extentId)) return;
   }
-  await queueUnowned(ctx, { cluster: upload.cluster, id: extentId, size: unknownSize }, requestId);
+  const extent = { cluster: upload.cluster, id: extentId, size: unknownSize };
+  // The object may have been removed a moment ago, and requests may still read it.
+  await queueUnowned(ctx, extent, { requestId, graceMs: ctx.config.SVC_GC_GRACE });
 }
 
 const countPart = (

@@ -17,7 +17,8 @@ export interface ExportFormat<Row> {
 
 export type FormatName = 'csv' | 'jsonl' | 'focus';
 type Formats<Row> = Readonly<Record<FormatName, ExportFormat<Row>>>;
-type Columns<Row> = Readonly<Record<string, (row: Row) => string | number>>;
+/** A column for each field of a row. */
+type Columns<Row> = { readonly [Name in keyof Row]-?: (row: Row) => string | number };
 
 /** RFC 4180: quoted where needed. */
 const toField = (value: string | number): string => {
@@ -25,7 +26,7 @@ const toField = (value: string | number): string => {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
-const csv = <Row>(columns: Columns<Row>): ExportFormat<Row> => ({
+const csv = <Row>(columns: Readonly<Record<string, (row: Row) => string | number>>): ExportFormat<Row> => ({
   mediaType: 'text/csv; charset=utf-8; header=present',
   header: Object.keys(columns).join(','),
   toLines: (row) => [
@@ -44,52 +45,48 @@ const focus = <Row>(toCharges: (row: Row) => readonly Charge[]): ExportFormat<Ro
   toLines: (row) => toCharges(row).flatMap(focusCharge.toLines),
 });
 
+const storageColumns: Columns<DayUsageRow> = {
+  day: ({ day }) => day,
+  bucket: ({ bucket }) => bucket,
+  bucketId: ({ bucketId }) => bucketId,
+  owner: ({ owner }) => owner,
+  storageClass: ({ storageClass }) => storageClass,
+  byteSeconds: ({ byteSeconds }) => byteSeconds,
+  objectCountAvg: ({ objectCountAvg }) => objectCountAvg,
+  objectCountMax: ({ objectCountMax }) => objectCountMax,
+  samples: ({ samples }) => samples,
+  computedAt: ({ computedAt }) => new Date(computedAt).toISOString(),
+};
+const { byteSeconds: _, ...exactColumns } = storageColumns;
+
 export const storageFormats: Formats<DayUsageRow> = {
-  csv: csv({
-    day: ({ day }) => day,
-    bucket: ({ bucket }) => bucket,
-    bucketId: ({ bucketId }) => bucketId,
-    owner: ({ owner }) => owner,
-    storageClass: ({ storageClass }) => storageClass,
-    byteSeconds: ({ byteSeconds }) => byteSeconds,
-    objectCountAvg: ({ objectCountAvg }) => objectCountAvg,
-    objectCountMax: ({ objectCountMax }) => objectCountMax,
-    samples: ({ samples }) => samples,
-    computedAt: ({ computedAt }) => new Date(computedAt).toISOString(),
-  }),
+  csv: csv<DayUsageRow>(storageColumns),
   jsonl: {
     mediaType: jsonLines,
-    toLines: ({ byteSeconds, ...row }) => [
+    toLines: (row) => {
+      const fields = Object.entries(exactColumns).map(([name, read]) => [name, read(row)]);
       // `byteSeconds` may be larger than the integers that a `number` holds exactly.
-      `${JSON.stringify({
-        day: row.day,
-        bucket: row.bucket,
-        bucketId: row.bucketId,
-        owner: row.owner,
-        storageClass: row.storageClass,
-        objectCountAvg: row.objectCountAvg,
-        objectCountMax: row.objectCountMax,
-        samples: row.samples,
-        computedAt: new Date(row.computedAt).toISOString(),
-      }).slice(0, -1)},"byteSeconds":${byteSeconds}}`,
-    ],
+      return [`${JSON.stringify(Object.fromEntries(fields)).slice(0, -1)},"byteSeconds":${row.byteSeconds}}`];
+    },
   },
   focus: focus((row) => [storageCharge(row)]),
 };
 
+const trafficColumns: Columns<Traffic> = {
+  day: ({ day }) => day,
+  bucket: ({ bucket }) => bucket,
+  bucketId: ({ bucketId }) => bucketId,
+  requester: ({ requester }) => requester,
+  payer: ({ payer }) => payer,
+  requestsA: ({ requestsA }) => requestsA,
+  requestsB: ({ requestsB }) => requestsB,
+  requestsFree: ({ requestsFree }) => requestsFree,
+  ingressBytes: ({ ingressBytes }) => ingressBytes,
+  egressBytes: ({ egressBytes }) => egressBytes,
+};
+
 export const trafficFormats: Formats<Traffic> = {
-  csv: csv({
-    day: ({ day }) => day,
-    bucket: ({ bucket }) => bucket,
-    bucketId: ({ bucketId }) => bucketId,
-    requester: ({ requester }) => requester,
-    payer: ({ payer }) => payer,
-    requestsA: ({ requestsA }) => requestsA,
-    requestsB: ({ requestsB }) => requestsB,
-    requestsFree: ({ requestsFree }) => requestsFree,
-    ingressBytes: ({ ingressBytes }) => ingressBytes,
-    egressBytes: ({ egressBytes }) => egressBytes,
-  }),
+  csv: csv<Traffic>(trafficColumns),
   jsonl: { mediaType: jsonLines, toLines: (row) => [JSON.stringify(row)] },
   focus: focus(trafficCharges),
 };

@@ -4,6 +4,8 @@ import { LeaseLost } from '../../metadata/background/leases.ts';
 import {
   assertLeads,
   beginTerm,
+  everyTask,
+  findSoundTask,
   findTask,
   putTasks,
   type TaskChange,
@@ -38,7 +40,10 @@ export interface RollupProgress {
 }
 
 type RollupState = RollupProgress | BucketSamples;
-/** The progress, and the samples of each bucket and day that is not closed: one partition, so that a page and the progress are one commit. */
+/**
+ * The progress, and the samples of each bucket and day that is not closed: one partition, so that a page and the
+ * progress are one commit.
+ */
 const rollupTasks: TaskKind<RollupState> = { kind: 'usage-rollup' };
 export const samplesKind: TaskKind<BucketSamples> = rollupTasks as TaskKind<BucketSamples>;
 const progressName = 'progress';
@@ -60,8 +65,9 @@ export const findProgress = async (
 /** Begins the term of a leader. The first leader ever begins with the present day. @throws LeaseLost */
 export async function holdProgress(metadata: MetadataStore, generation: number): Promise<Saved> {
   const term = await beginTerm(metadata, rollupTasks, generation);
-  const found = await findTask(metadata, rollupTasks as TaskKind<RollupProgress>, progressName);
   const now = await metadata.now();
+  const kind = rollupTasks as TaskKind<RollupProgress>;
+  const found = await findSoundTask(metadata, kind, progressName, () => rebuildProgress(metadata, now));
   const first: RollupProgress = {
     closedThrough: addDays(toDay(now), -1),
     days: {},
@@ -71,6 +77,21 @@ export async function holdProgress(metadata: MetadataStore, generation: number):
     since: toDay(now),
   };
   return { term, progress: found?.state ?? first, revision: found?.revision ?? 'absent' };
+}
+
+/**
+ * The progress by the samples, where its row is damaged: samples are removed as their day is closed, so a day that has some is not closed.
+ * Closing it again changes nothing that is billed (`closeBucketDay`), but for a bucket that was empty that day, where the row is damaged
+ * while the day is being closed. Which days no worker knew, and since when one counts, is not said any more.
+ */
+async function rebuildProgress(metadata: Pick<MetadataStore, 'scan'>, now: number): Promise<RollupProgress> {
+  const days: Record<string, number> = {};
+  for await (const { name, state } of everyTask(metadata, samplesKind)) {
+    const [day = '', bucketId] = name.split(' ');
+    if (bucketId !== undefined) days[day] = Math.max(days[day] ?? 0, state.seen);
+  }
+  const [first = toDay(now)] = Object.keys(days).sort();
+  return { closedThrough: addDays(first, -1), days, nextSampleAt: now, nextTickAt: now, missed: [] };
 }
 
 /** Replaces the progress together with samples. @throws LeaseLost when a later leader has begun */

@@ -5,6 +5,7 @@
  * commit explains it, and a correction adds the difference in a commit that states the last correction before.
  */
 
+import { Refusal } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
@@ -27,7 +28,8 @@ export interface ReconcileProgress {
   /** Store time of the next pass. */
   readonly nextAt: number;
 }
-const reconcileTasks: TaskKind<ReconcileProgress> = { kind: 'quota-reconcile' };
+/** A pass that begins again corrects no counter twice: it sets each to what the bucket holds. */
+const reconcileTasks: TaskKind<ReconcileProgress> = { kind: 'quota-reconcile', restarts: [''] };
 
 export interface SavedReconcile {
   readonly term: Term;
@@ -79,7 +81,7 @@ export async function stepReconcile(
   const driftBytes = await passOverDamage(ctx, {
     bucket: next.name,
     left: 'the counters of a bucket are not compared',
-    run: () => reconcileBucket(ctx, next.name, signal),
+    run: () => reconcileUnlessRefused(ctx, next.name, signal),
   });
   const at = { slot: next.slot, after: next.name };
   return {
@@ -87,6 +89,21 @@ export async function stepReconcile(
     is: 'busy',
     found: driftBytes === undefined ? undefined : { bucket: next.name, driftBytes },
   };
+}
+
+/** A bucket that cannot be entered in a quota now, such as one whose counters are not settled, must not keep the pass from the others. */
+async function reconcileUnlessRefused(
+  ctx: Ctx,
+  bucket: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  try {
+    return await reconcileBucket(ctx, bucket, signal);
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause;
+    ctx.telemetry.log('WARN', 'a bucket is left to the next pass of quota-reconcile', { bucket, cause });
+    return undefined;
+  }
 }
 
 /** Returns the proven drift in bytes: positive when the counter is too low. Undefined when nothing was proven. */

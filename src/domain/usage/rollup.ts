@@ -38,6 +38,7 @@ import { addDays, startOfDay } from './traffic-counter.ts';
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
 const notSampled = 'the usage of a bucket is not sampled';
+const notRead = 'a bucket is billed for what it holds at the end of the day';
 /** Buckets whose samples are one commit. */
 const pageBuckets = 16;
 const readsMax = 4;
@@ -124,26 +125,37 @@ async function samplePage(ctx: Ctx, saved: Saved): Promise<Saved> {
   if (pass === undefined) return saved;
   const { day, number } = pass;
   const { buckets, next } = await readBuckets(ctx, pass);
-  const changes = await inParallel(
-    readsMax,
-    buckets,
-    async ({ id, name: bucket, owner }): Promise<TaskChange<BucketSamples>> => {
-      const name = samplesName(day, id);
-      const before = await findTask(metadata, samplesKind, name);
-      const run = () => readUsage(metadata, id);
-      const counted = await passOverDamage(ctx, { bucket, left: notSampled, run });
-      // A bucket that exists is not billed as one that held nothing, where its counters cannot be read.
-      const sampled =
-        counted === undefined
-          ? { first: number, count: 0, classes: {}, ...before?.state }
-          : addBucketSample(before?.state, { pass: number, counted });
-      const state = { ...sampled, bucketId: id, bucket, owner, seen: number };
-      return { put: { name, state }, expect: before?.revision ?? 'absent' };
-    },
+  const sampled = await inParallel(readsMax, buckets, (bucket) =>
+    passOverDamage(ctx, {
+      bucket: bucket.name,
+      left: notSampled,
+      run: () => sampleBucket(ctx, bucket, { day, number }),
+    }),
   );
+  const changes = sampled.filter((change) => change !== undefined);
   if (next !== undefined)
     return advance(metadata, saved, { ...progress, pass: { day, number, ...next } }, changes);
   return advance(metadata, saved, { ...progress, days: { ...progress.days, [day]: number } }, changes);
+}
+
+/** @throws MetadataDamaged where the samples before cannot be read, and so not be added to */
+async function sampleBucket(
+  ctx: Ctx,
+  { id, name: bucket, owner }: BucketRow,
+  { day, number }: { readonly day: string; readonly number: number },
+): Promise<TaskChange<BucketSamples>> {
+  const { metadata } = ctx;
+  const name = samplesName(day, id);
+  const before = await findTask(metadata, samplesKind, name);
+  const run = () => readUsage(metadata, id);
+  const counted = await passOverDamage(ctx, { bucket, left: notSampled, run });
+  // A bucket that exists is not billed as one that held nothing, where its counters cannot be read.
+  const sampled =
+    counted === undefined
+      ? { first: number, count: 0, classes: {}, ...before?.state }
+      : addBucketSample(before?.state, { pass: number, counted });
+  const state = { ...sampled, bucketId: id, bucket, owner, seen: number };
+  return { put: { name, state }, expect: before?.revision ?? 'absent' };
 }
 
 async function closePage(ctx: Ctx, saved: Saved): Promise<Saved> {
@@ -155,7 +167,7 @@ async function closePage(ctx: Ctx, saved: Saved): Promise<Saved> {
     : closeUnsampled(ctx, saved, { day, at: unsampled });
 }
 
-/** The specification: a bucket without a sample is billed for what it holds at the tick. */
+/** The specification: a bucket without a sample is billed for what it holds at the tick. So is one whose samples cannot be read. */
 async function closeUnsampled(
   ctx: Ctx,
   saved: Saved,
@@ -167,7 +179,12 @@ async function closeUnsampled(
   const { buckets, next } = await readBuckets(ctx, at);
   await inParallel(readsMax, buckets, async (bucket) => {
     if (bucket.created >= end) return;
-    if ((await findTask(metadata, samplesKind, samplesName(day, bucket.id))) !== undefined) return;
+    const samples = await passOverDamage(ctx, {
+      bucket: bucket.name,
+      left: notRead,
+      run: () => findTask(metadata, samplesKind, samplesName(day, bucket.id)),
+    });
+    if (samples !== undefined) return;
     const left = 'the usage of a bucket without a sample is not billed';
     const run = () => readUsage(metadata, bucket.id);
     const counted = [...((await passOverDamage(ctx, { bucket: bucket.name, left, run })) ?? [])];

@@ -4,11 +4,10 @@
  * The formula needs only the number, the sum, the first and the last of the samples, so a day takes the same space with 24 samples as with
  * 1,440. All sums are exact: `bigint` in memory, decimal text in rows.
  */
-import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { findBucket, pageBuckets } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
-import { openTurns } from '../common/turns.ts';
+import { inParallelTurns } from '../common/turns.ts';
 
 export interface Counts {
   readonly bytes: number;
@@ -130,25 +129,19 @@ export const isEmptyDay = ({ byteSeconds, objectCountMax }: DayUsage): boolean =
 
 // What the buckets of an account hold now, for operators.
 
-type Ctx = Pick<Context, 'metadata' | 'clock'>;
+type Ctx = Pick<Context, 'metadata'>;
 
 const pageMax = 100;
 const readsMax = 8;
 
-/** The bytes and objects of all buckets of an account now. */
-export async function sumOwned(
-  { metadata, clock }: Ctx,
-  owner: string,
-  signal?: AbortSignal,
-): Promise<Counts> {
+/** The bytes and objects of all buckets of an account now. @param rest of `openTurns`, parallel */
+export async function sumOwned({ metadata }: Ctx, owner: string, rest: () => Promise<void>): Promise<Counts> {
   let bytes = 0;
   let objects = 0;
   let after: string | undefined;
-  const rest = openTurns(clock, signal);
   for (;;) {
     const page = await pageBuckets(metadata, owner, { prefix: '', after, limit: pageMax });
-    await inParallel(readsMax, page, async ({ name }) => {
-      await rest();
+    await inParallelTurns({ limit: readsMax, rest }, page, async ({ name }) => {
       const found = await findBucket(metadata, name);
       // The list may lag behind the bucket's row.
       if (found?.row.owner !== owner) return;

@@ -6,6 +6,7 @@
 import type { Context } from '../../context.ts';
 import { trafficChanges } from '../../metadata/buckets/usage.ts';
 import type { TrafficRow } from '../../metadata/records/usage.ts';
+import { isStoreFailure } from '../../ports/metadata-store.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
 
@@ -30,6 +31,12 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] };
 interface Entry {
   readonly row: Writable<TrafficRow>;
   isWritten: boolean;
+}
+
+/** The rows that the store has not taken in one round of writes, and why it refused the first one. */
+interface Unwritten {
+  rows: number;
+  cause: unknown;
 }
 
 export class TrafficCounter {
@@ -116,19 +123,13 @@ export class TrafficCounter {
   async #write(ctx: Ctx): Promise<void> {
     this.#dropLate(ctx);
     const waiting = this.#waiting();
-    for (let first = 0; first < waiting.length; first += entriesPerWrite) {
-      const entries = waiting.slice(first, first + entriesPerWrite);
-      for (const entry of entries) entry.isWritten = true;
-      try {
-        await ctx.metadata.apply(
-          entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficRetentionMs)),
-        );
-      } catch (cause) {
-        for (const entry of entries) entry.isWritten = false;
-        ctx.telemetry.log('WARN', 'traffic is not written yet', { rows: entries.length, cause });
-        return;
-      }
-    }
+    const unwritten: Unwritten = { rows: 0, cause: undefined };
+    let takesRows = true;
+    for (let first = 0; takesRows && first < waiting.length; first += entriesPerWrite)
+      takesRows = await this.#writeEntries(ctx, waiting.slice(first, first + entriesPerWrite), unwritten);
+    // One entry of the log for many rows, because the next interval may log the same rows again.
+    if (unwritten.rows > 0) ctx.telemetry.log('WARN', 'traffic is not written yet', { ...unwritten });
+    if (!takesRows) return;
     // Entries of former days are given up, and where there are many also those that nothing was added to meanwhile.
     for (const [place, { isWritten, row }] of this.#entries)
       if (isWritten && (row.day !== toDay(ctx.clock.now()) || this.#entries.size > entriesMax / 4))
@@ -138,6 +139,29 @@ export class TrafficCounter {
         requests: this.#uncounted,
       });
     this.#uncounted = 0;
+  }
+
+  /**
+   * Entries that the store refuses are written one by one, so that one of them delays no other bucket. What is not written is tried again.
+   * @returns whether the store takes rows
+   */
+  async #writeEntries(ctx: Ctx, entries: readonly Entry[], unwritten: Unwritten): Promise<boolean> {
+    for (const entry of entries) entry.isWritten = true;
+    try {
+      await ctx.metadata.apply(
+        entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficRetentionMs)),
+      );
+      return true;
+    } catch (cause) {
+      for (const entry of entries) entry.isWritten = false;
+      if (isStoreFailure(cause) || entries.length === 1) {
+        unwritten.rows += entries.length;
+        unwritten.cause ??= cause;
+        return !isStoreFailure(cause);
+      }
+    }
+    for (const entry of entries) if (!(await this.#writeEntries(ctx, [entry], unwritten))) return false;
+    return true;
   }
 
   #dropLate({ clock, telemetry }: Ctx): void {

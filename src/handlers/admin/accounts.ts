@@ -32,7 +32,15 @@ import type { Account } from '../../ports/credentials.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { rootArn, userArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../handler.ts';
-import { type AdminHandler, type AdminRequest, findAccount, jsonReply, nameIn, seconds } from './call.ts';
+import {
+  type AdminHandler,
+  type AdminRequest,
+  findAccount,
+  jsonReply,
+  nameIn,
+  openCallTurns,
+  seconds,
+} from './call.ts';
 import { assertExactNames } from './iam-entities.ts';
 
 const accountJson = ({ owner, displayName, email, status = 'Active', ...flags }: Account) => ({
@@ -61,13 +69,13 @@ export const ListAccounts: AdminHandler<'ListAccounts'> = async ({ credentials }
   });
 };
 
-export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, { params, signal }) => {
-  const account = await findAccount(ctx, params);
+export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, call) => {
+  const account = await findAccount(ctx, call.params);
   const { users, groups, roles, policies } = await readCounts(ctx, account.owner);
   const quota = (await findAccountQuota(ctx.metadata, account.owner))?.row;
   const stored =
     quota === undefined
-      ? await sumOwned(ctx, account.owner, signal)
+      ? await sumOwned(ctx, account.owner, openCallTurns(ctx, call, { isParallel: true }))
       : await readAccountCounters(ctx, quota.epoch);
   return jsonReply({
     ...accountJson(account),

@@ -2,7 +2,6 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { openTurns } from '../../domain/common/turns.ts';
 import { auditFormats, auditMatcher, exportAudit, toAuditJson } from '../../domain/events/audit-formats.ts';
 import { toTime } from '../../domain/events/seal-hours.ts';
 import { type Noted, verifyAudit } from '../../domain/events/verify-audit.ts';
@@ -13,10 +12,21 @@ import {
   followAudit,
   readAudit,
 } from '../../metadata/audit.ts';
+import type { AuditRow } from '../../metadata/records/audit.ts';
+import type { AdminReply } from '../../protocol/admin/operations.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
-import { type AdminHandler, jsonReply, readTime } from './call.ts';
+import { type AdminHandler, jsonReply, openCallTurns, readTime } from './call.ts';
 
-export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal }) => {
+type ReplyRow = AdminReply<'ListAudit'>['rows'][number];
+
+/** The same object, whose fields must be those of the reply's schema: a new column of the audit log needs a field there. */
+const checkFields = <T extends object>(
+  row: T & { readonly [F in Exclude<keyof T, keyof ReplyRow> | Exclude<keyof ReplyRow, keyof T>]: never },
+): T => row;
+const toReplyRow = (row: AuditRow) => checkFields(toAuditJson(row));
+
+export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, call) => {
+  const { query } = call;
   const { limit = pageDefault, after } = query;
   const { rows, next } = await readAudit(ctx.metadata, {
     ...readSpan(ctx, query),
@@ -24,10 +34,10 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal 
     max: limit,
     requestId: query.requestId,
     matches: auditMatcher(query),
-    rest: openTurns(ctx.clock, signal),
+    rest: openCallTurns(ctx, call),
   });
   return jsonReply({
-    rows: rows.map(toAuditJson),
+    rows: rows.map(toReplyRow),
     ...(next === undefined
       ? {}
       : { searchedTo: new Date(next.time).toISOString(), next: `${next.time}:${next.id}` }),
@@ -35,7 +45,8 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal 
 };
 
 /** A follower polls: a process keeps no state for it (ADR 38). */
-export const FollowAudit: AdminHandler<'FollowAudit'> = async (ctx, { query, signal }) => {
+export const FollowAudit: AdminHandler<'FollowAudit'> = async (ctx, call) => {
+  const { query } = call;
   const { limit = followedDefault, after } = query;
   const { rows, place, hasMore } = await followAudit(ctx.metadata, {
     now: ctx.clock.now(),
@@ -43,11 +54,11 @@ export const FollowAudit: AdminHandler<'FollowAudit'> = async (ctx, { query, sig
     place: after === undefined ? undefined : readFollowPlace(after),
     max: limit,
     matches: auditMatcher(query),
-    rest: openTurns(ctx.clock, signal),
+    rest: openCallTurns(ctx, call),
     markOf: ({ time, id }) => ctx.hasher.sha256Hex(`${time} ${id}`).slice(0, markLength),
   });
   return jsonReply({
-    rows: rows.map(toAuditJson),
+    rows: rows.map(toReplyRow),
     lateFrom: new Date(place.from).toISOString(),
     hasMore,
     next: `${place.from}:${[...place.seen].join('')}`,
@@ -69,10 +80,8 @@ const pointsDefault = 48;
 /** What one histogram reads of the log at most. */
 const histogramMax = { rows: 20_000, pages: 20, rowsOfPage: 1_000 } as const;
 
-export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
-  ctx,
-  { query, signal, entries },
-) => {
+export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (ctx, call) => {
+  const { query, entries } = call;
   const { points: count = pointsDefault, ...filter } = query;
   const now = ctx.clock.now();
   const { start, end } = readSpan(ctx, {
@@ -85,7 +94,7 @@ export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
     ...{ done: 0, refused: 0, failed: 0 },
   }));
   const matches = auditMatcher(filter);
-  const rest = openTurns(ctx.clock, signal);
+  const rest = openCallTurns(ctx, call);
   let before: AuditPlace | undefined;
   let rows = 0;
   for (let page = 0; page < histogramMax.pages; page += 1) {
@@ -112,7 +121,8 @@ export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
 const classifyStatus = (status: number): 'done' | 'refused' | 'failed' =>
   status >= 500 ? 'failed' : status >= 400 ? 'refused' : 'done';
 
-export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal, entries }) => {
+export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, call) => {
+  const { query, entries } = call;
   const format = auditFormats[query.format ?? 'jsonl'];
   return {
     status: 200,
@@ -123,20 +133,20 @@ export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, sig
     body: exportAudit(ctx, {
       ...readSpan(ctx, query),
       format,
-      signal,
+      rest: openCallTurns(ctx, call),
       matches: auditMatcher(query),
       isVisible: async (row) => (await entries.denialOf('rows', row)) === undefined,
     }),
   };
 };
 
-export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query, signal }) => {
-  const { from, seal, sealedHour } = query;
+export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, call) => {
+  const { from, seal, sealedHour } = call.query;
   const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
   const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, {
     from: hour,
     noted: readNoted(seal, sealedHour),
-    signal,
+    rest: openCallTurns(ctx, call),
   });
   return jsonReply({
     isIntact: gap === undefined,

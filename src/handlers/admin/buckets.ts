@@ -2,7 +2,6 @@
 import { bucketPolicy } from '../../auth/bucket-policy.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { callerOf } from '../../auth/principal.ts';
-import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
@@ -22,7 +21,7 @@ import { createBucket, deleteBucket, explainRemains } from '../../domain/buckets
 import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
 import { lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
 import { type OwnedBucket, pageOwnedBuckets } from '../../domain/common/owned-buckets.ts';
-import { openTurns } from '../../domain/common/turns.ts';
+import { inParallelTurns } from '../../domain/common/turns.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
 import { changeOwner } from '../../domain/quotas/bucket-owner.ts';
@@ -34,25 +33,24 @@ import { pageDefault } from '../../protocol/admin/row.ts';
 import { readAccessPointPolicy, storeAccessPointPolicy } from '../common/access-point-policy.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
 import { emptyReply } from '../handler.ts';
-import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
+import { type AdminHandler, type AdminRequest, jsonReply, openCallTurns } from './call.ts';
 
 // The buckets of all accounts: list, detail, and change of the owner.
 
 /** Buckets of a page whose policies and ACLs are read at once. */
 const documentsAtOnce = 16;
 
-export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query, signal }) => {
-  const rest = openTurns(ctx.clock, signal);
-  const { prefix = '', versioning, limit = bucketsPageDefault, after, ...filter } = query;
+export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, call) => {
+  const rest = openCallTurns(ctx, call, { isParallel: true });
+  const { prefix = '', versioning, limit = bucketsPageDefault, after, ...filter } = call.query;
   const { buckets, next } = await pageOwnedBuckets(
     ctx,
     { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },
     { after, limit, rest },
   );
-  const rows = await inParallel(documentsAtOnce, buckets, async (found) => {
-    await rest();
-    return bucketJson(ctx, found);
-  });
+  const rows = await inParallelTurns({ limit: documentsAtOnce, rest }, buckets, (found) =>
+    bucketJson(ctx, found),
+  );
   return jsonReply({ rows, ...(next === undefined ? {} : { next }) });
 };
 

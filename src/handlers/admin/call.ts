@@ -4,7 +4,9 @@ import type { Identity } from '../../auth/identity.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/common/recorder.ts';
-import type { FailingTarget, Refused } from '../../domain/lanes/target-states.ts';
+import { openTurns } from '../../domain/common/turns.ts';
+import type { Refused } from '../../domain/lanes/refused-objects.ts';
+import type { FailingTarget } from '../../domain/lanes/target-states.ts';
 import type { Account } from '../../ports/credentials.ts';
 import type {
   AdminBody,
@@ -42,6 +44,17 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   /** What policies say about the entries of the lists of the row. JSON replies are filtered by the router. */
   readonly entries: Entries;
 }
+
+/**
+ * The turns of a call: those of its caller's account, so that an operator with many calls has as many turns as one with a single call.
+ * @param options isParallel: see `openTurns` @returns a function to await between the pieces of the call; it throws once the client has
+ *   disconnected
+ */
+export const openCallTurns = (
+  { clock }: Pick<Context, 'clock'>,
+  { signal, identity }: Pick<AdminRequest, 'signal' | 'identity'>,
+  options: { readonly isParallel?: boolean } = {},
+): (() => Promise<void>) => openTurns(clock, { ...options, signal, account: identity?.owner });
 
 /** An operation with its parameters, decoded. */
 export interface AskedRead {

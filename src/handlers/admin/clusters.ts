@@ -1,15 +1,19 @@
 /** Clusters, their drains, the default class of a bucket, and placement. */
 
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
-import { changeCluster, openCluster, type Trigger } from '../../domain/clusters/cluster-states.ts';
+import {
+  changeCluster,
+  openCluster,
+  readStates,
+  type Trigger,
+} from '../../domain/clusters/cluster-states.ts';
 import { drainImpact } from '../../domain/clusters/drains.ts';
 import { changeBucket, openBucket } from '../../domain/common/buckets.ts';
 import { confirmedProgress } from '../../domain/rebalance/evacuations.ts';
-import { everyCluster } from '../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { findStorageClassName } from '../../ports/storage-classes.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 
@@ -31,13 +35,19 @@ const clusterJson = (
 export const ListClusters: AdminHandler<'ListClusters'> = async (ctx) => {
   // Reads what the boot step has to say first, if nothing was written yet.
   await ctx.clusterStates.view();
-  const found = await everyCluster(ctx.metadata);
-  return jsonReply({ clusters: found.map(({ row }) => clusterJson(ctx, row)) });
+  const { found, view } = await readStates(ctx);
+  const clusters = [...found.map(({ row }) => clusterJson(ctx, row)), ...view.damaged.map(damagedJson)];
+  return jsonReply({ clusters: clusters.sort((a, b) => (a.id < b.id ? -1 : 1)) });
 };
+
+/** A cluster whose row is damaged. */
+const damagedJson = (id: string) => ({ id, state: 'damaged', weight: 0, since: undefined, listed: true });
 
 export const GetCluster: AdminHandler<'GetCluster'> = async (ctx, { params }) => {
   await ctx.clusterStates.view();
-  return jsonReply(clusterJson(ctx, await openCluster(ctx, params.get('id') ?? '')));
+  const id = params.get('id') ?? '';
+  const { damaged } = (await readStates(ctx)).view;
+  return jsonReply(damaged.includes(id) ? damagedJson(id) : clusterJson(ctx, await openCluster(ctx, id)));
 };
 
 async function change(
@@ -84,7 +94,7 @@ export const PutBucketDefaultClass: AdminHandler<'PutBucketDefaultClass'> = asyn
   { params, body, record, match },
 ) => {
   const asked = body.defaultClass;
-  const defaultClass = toWireClass(asked);
+  const defaultClass = findStorageClassName(asked);
   if (defaultClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
   const change = (bucket: BucketRow): BucketRow => {

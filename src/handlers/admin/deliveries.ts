@@ -18,6 +18,7 @@ import { changeFailures, listFailures } from '../../domain/replication/failures.
 import { countWaiting } from '../../domain/replication/peers.ts';
 import { beginResync, cancelResync, findResync, type Resync } from '../../domain/replication/resync.ts';
 import { readDeadLetters } from '../../metadata/background/queues.ts';
+import type { FailurePlace } from '../../metadata/background/replication.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { DeadLetter, FailedReplication, QueueRow } from '../../metadata/records/queues.ts';
@@ -28,6 +29,7 @@ import {
   type AdminRequest,
   failingJson,
   jsonReply,
+  openCallTurns,
   readTime,
   runState,
   seconds,
@@ -121,31 +123,37 @@ export const ListFailedReplications: AdminHandler<'ListFailedReplications'> = as
   const { bucket, limit, after } = query;
   const page = { limit, after: after === undefined ? undefined : readFailurePlace(after) };
   const { rows, isTruncated } = await listFailures(ctx, { bucket }, page);
-  const last = rows.at(-1);
-  const next = isTruncated && last !== undefined ? `${last.slot}:${last.due}:${last.id}` : undefined;
+  const last = isTruncated ? rows.at(-1) : undefined;
+  const next = last && formatFailurePlace(last);
   return jsonReply({ failed: rows.map(failureJson), isTruncated, ...(next === undefined ? {} : { next }) });
 };
 
-function readFailurePlace(after: string) {
+const formatFailurePlace = ({ slot, due, id }: FailurePlace): string => `${slot}:${due}:${id}`;
+
+function readFailurePlace(after: string): FailurePlace {
   const [, slot, due, id = ''] = /^(\d{1,4}):(\d{1,16}):([\x21-\x7e]{1,256})$/.exec(after) ?? [];
   if (slot === undefined)
-    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+    throw fail('InvalidArgument', {
+      message: 'after is not the next of a page, or the last of a retry.',
+      field: 'after',
+    });
   return { slot: Number(slot), due: Number(due), id };
 }
 
 /** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every failure */
-export const RetryFailedReplications: AdminHandler<'RetryFailedReplications'> = async (
-  ctx,
-  { body: filter, record, entries },
-) => {
+export const RetryFailedReplications: AdminHandler<'RetryFailedReplications'> = async (ctx, call) => {
+  const { record, entries } = call;
+  const { after, ...filter } = call.body;
   if (Object.values(filter).every((value) => value === undefined))
     throw fail('InvalidRequest', 'Name the failures by bucket, peer or id.');
   record?.about(`bucket:${filter.bucket ?? '*'}`);
-  const { changed, isTruncated } = await changeFailures(ctx, {
-    ...filter,
-    denialOf: (failure) => entries.denialOf('failures', failure),
-  });
-  return jsonReply({ retried: changed, isTruncated });
+  const { changed, last } = await changeFailures(
+    ctx,
+    { ...filter, denialOf: (failure) => entries.denialOf('failures', failure) },
+    { after: after === undefined ? undefined : readFailurePlace(after), rest: openCallTurns(ctx, call) },
+  );
+  if (last === undefined) return jsonReply({ retried: changed, isTruncated: false });
+  return jsonReply({ retried: changed, isTruncated: true, last: formatFailurePlace(last) });
 };
 
 // Resyncs: the replication of versions that exist already.
@@ -263,7 +271,8 @@ export const TestNotifyTarget: AdminHandler<'TestNotifyTarget'> = async (
     throw fail('NotFound', `The settings have no target ${target}.`);
   const message = testEvent(ctx, { requestId });
   const began = ctx.clock.elapsed();
-  const failure = await sendTestEvent(ctx, target, { requestId, subject: 'test', message, signal });
+  const asked = { requestId, subject: 'test', owner: '', message, signal };
+  const failure = await sendTestEvent(ctx, target, asked);
   const milliseconds = Math.round(ctx.clock.elapsed() - began);
   return jsonReply({
     delivered: failure === undefined,
@@ -280,7 +289,10 @@ function readFilter({ since, until, ...filter }: AdminBody<'RedriveNotifications
   return { ...filter, since: readTime('since', since), until: readTime('until', until) };
 }
 
-/** @throws NotFound for a target that neither the settings nor the queues have, so that a mistyped name is not taken for one without letters */
+/**
+ * @throws NotFound for a target that neither the settings nor the queues have, so that a mistyped name is not taken for
+ * one without letters
+ */
 async function assertTarget(ctx: Pick<Context, 'config' | 'metadata'>, target: string): Promise<void> {
   if (ctx.config.SVC_NOTIFY_TARGETS.some(({ id }) => id === target)) return;
   if ((await listFailing(ctx.metadata, 'notify')).has(target)) return;
@@ -289,15 +301,14 @@ async function assertTarget(ctx: Pick<Context, 'config' | 'metadata'>, target: s
 
 async function changeLetters(
   ctx: Context,
-  { body, record, entries }: Pick<AdminRequest<'RedriveNotifications'>, 'body' | 'record' | 'entries'>,
+  call: Pick<AdminRequest<'RedriveNotifications'>, 'body' | 'record' | 'entries' | 'signal' | 'identity'>,
   change: typeof redriveLetters,
 ) {
+  const { body, record, entries } = call;
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
-  const changed = await change(ctx, {
-    ...filter,
-    denialOf: (letter) => entries.denialOf('letters', letter),
-  });
+  const denialOf: LetterFilter['denialOf'] = (letter) => entries.denialOf('letters', letter);
+  const changed = await change(ctx, { ...filter, denialOf }, openCallTurns(ctx, call));
   if (changed.letters === 0 && filter.target !== undefined) await assertTarget(ctx, filter.target);
   return changed;
 }

@@ -1,4 +1,7 @@
-/** ExplainDecision and ExplainDecisions: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
+/**
+ * ExplainDecision and ExplainDecisions: may a caller do something, and which statement decides it, by what is stored
+ * and with a draft? Nothing is executed.
+ */
 import { authorizeAdmin, isGrantable } from '../../auth/administer.ts';
 import { type Caller, denialText, evaluatePolicies, type Question, verdictOn } from '../../auth/authorize.ts';
 import { accessPointFacts, bucketPolicyName } from '../../auth/bucket-policy.ts';
@@ -10,12 +13,11 @@ import type { Facts } from '../../auth/policy/request.ts';
 import { principalOf, recordedArn } from '../../auth/principal.ts';
 import { roleCaller, userCaller } from '../../auth/session/account-keys.ts';
 import { storageOnlyPolicy } from '../../auth/session/sessions.ts';
-import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openAccessPoint } from '../../domain/access/access-points.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
-import { openTurns } from '../../domain/common/turns.ts';
+import { inParallelTurns } from '../../domain/common/turns.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findNamed, isSessionKey } from '../../domain/iam/entities.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
@@ -28,13 +30,14 @@ import { type AdminBody, adminPrefix, describeAdminOperation } from '../../proto
 import { parseArn } from '../../protocol/arns.ts';
 import { describeOperation, isOperation } from '../../protocol/operations/operations.ts';
 import { defined } from '../../request/parameters.ts';
-import { type AdminHandler, jsonReply } from './call.ts';
+import { type AdminHandler, jsonReply, openCallTurns } from './call.ts';
 import { type Fields, isOwnRequest, namedResources } from './named-resources.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call) => {
-  const { body, permit, signal, caller } = call;
+  const { body, permit, caller } = call;
   const { requestId, draft, ...input } = body;
-  const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
+  const past =
+    requestId === undefined ? undefined : await findRequest(ctx, requestId, openCallTurns(ctx, call));
   const isOfAnother = input.accessKey !== undefined || input.principal !== undefined;
   const { action, ...about } = { ...past?.asked, ...(isOfAnother ? {} : past?.by), ...defined(input) };
   if (action === undefined)
@@ -54,14 +57,16 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
   const supposed = draft && (await readDraft(ctx, draft, asked));
   const trace: TraceEntry[] = [];
   const tried: TraceEntry[] = [];
+  const decision = await decide(ctx, asked, {}, trace);
+  const missing = isOfAnother || past === undefined ? [] : whatIsMissing(past, decision);
   return jsonReply({
-    ...(await decide(ctx, asked, {}, trace)),
+    ...decision,
     statements: trace,
     ...describeCaller(asked.identity),
     ...(supposed === undefined
       ? {}
       : { draft: { ...(await decide(ctx, asked, supposed, tried)), statements: tried } }),
-    ...(isOfAnother || past === undefined || past.missing.length === 0 ? {} : { missing: past.missing }),
+    ...(missing.length === 0 ? {} : { missing }),
     request: past?.described,
   });
 };
@@ -69,8 +74,10 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
 /** Questions that are answered at the same time. */
 const questionsAtOnce = 8;
 
-export const ExplainDecisions: AdminHandler<'ExplainDecisions'> = async (ctx, { body, caller }) => {
+export const ExplainDecisions: AdminHandler<'ExplainDecisions'> = async (ctx, call) => {
+  const { body, caller } = call;
   const row = describeAdminOperation('ExplainDecision');
+  const rest = openCallTurns(ctx, call, { isParallel: true });
   /** Many questions of a page are about the same bucket and the same few callers. */
   const permits = new Map<string, Promise<void>>();
   const permit = (about: { readonly [field: string]: string }): Promise<void> => {
@@ -87,7 +94,7 @@ export const ExplainDecisions: AdminHandler<'ExplainDecisions'> = async (ctx, { 
     return { ...(await decide(ctx, asked)), ...describeCaller(asked.identity) };
   };
   return jsonReply({
-    answers: await inParallel(questionsAtOnce, body.questions, (question) =>
+    answers: await inParallelTurns({ limit: questionsAtOnce, rest }, body.questions, (question) =>
       answer(question).catch((cause: unknown) => {
         if (!(cause instanceof Refusal) || cause.code === 'InternalError') throw cause;
         return { refused: { code: cause.code, message: cause.message } };
@@ -226,10 +233,9 @@ const listNames = ({ identity, boundary = [], session = [] }: BroughtPolicies): 
  * What a past request asked for, from its audit row. The present policies judge it, with the facts that the row has.
  * @throws InvalidArgument where the log has no such request
  */
-async function findRequest(ctx: Context, requestId: string, signal: AbortSignal) {
+async function findRequest(ctx: Context, requestId: string, rest: () => Promise<void>) {
   const now = ctx.clock.now();
   const span = { start: now - ctx.config.SVC_AUDIT_RETENTION, end: now };
-  const rest = openTurns(ctx.clock, signal);
   const { row, gaveUpAt } = await findAudit(ctx.metadata, { ...span, rest, requestId });
   if (row === undefined)
     throw fail('InvalidArgument', {
@@ -271,8 +277,8 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
 type Row = Pick<AuditRow, 'id' | 'accessKey' | 'principal' | 'session'>;
 
 /**
- * Whether a row is of temporary credentials, but has no session: it was written before audit rows had one. The settings may have a permanent
- * key with the prefix of temporary ones.
+ * Whether a row is of temporary credentials, but has no session: it was written before audit rows had one. The settings
+ * may have a permanent key with the prefix of temporary ones.
  */
 const lacksSession = ({ credentials }: Context, { accessKey, session }: Row): boolean =>
   session === undefined &&
@@ -289,7 +295,16 @@ function callerOfRow(ctx: Context, row: Row) {
   return isTemporary && principal !== undefined ? { principal } : { accessKey };
 }
 
-/** What the row does not have, and the answer leaves out. */
+/** Also the further action of a request that was refused, where nothing else tells why its operation alone is allowed. */
+function whatIsMissing(
+  { missing, described }: Pick<Awaited<ReturnType<typeof findRequest>>, 'missing' | 'described'>,
+  { allowed }: { readonly allowed: boolean },
+) {
+  const isUnexplained = allowed && described.error === 'AccessDenied' && missing.length === 0;
+  return isUnexplained ? (['further-action'] as const) : missing;
+}
+
+/** What the row does not have of a session, and the answer leaves out. */
 function listMissing(ctx: Context, row: Row) {
   const { session } = row;
   if (session === undefined) return lacksSession(ctx, row) ? (['session'] as const) : [];
@@ -307,7 +322,8 @@ function inSession(
   if (identity === undefined) return undefined;
   return {
     ...identity,
-    // Policies of sessions are cached by their access key. The text of this one may be unknown, so it must not take the place of the real one.
+    // Policies of sessions are cached by their access key. The text of this one may be unknown, so it must not take the
+    // place of the real one.
     accessKey: `${row.accessKey} ${row.id}`,
     operator: identity.operator && isOfLogin !== true,
     session: {

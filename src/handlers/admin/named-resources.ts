@@ -13,7 +13,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** What `{field.view}` reads of a value; undefined where the value has nothing of the kind. */
 const views: Readonly<Record<string, (ctx: Ctx, value: string) => Promise<string | undefined>>> = {
-  account: findAccount,
+  account: resolveAccount,
   name: async (_, arn) => parseArn(arn)?.name,
   bucket: async (_, resource) =>
     resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined,
@@ -21,7 +21,7 @@ const views: Readonly<Record<string, (ctx: Ctx, value: string) => Promise<string
 };
 
 /** The account of an ARN, of an access key, or the value itself. */
-async function findAccount({ credentials }: Ctx, value: string): Promise<string | undefined> {
+async function resolveAccount({ credentials }: Ctx, value: string): Promise<string | undefined> {
   const [prefix, , , , account] = value.split(':');
   if (prefix === 'arn') return account;
   // A key of temporary credentials is not found without its token.
@@ -81,7 +81,7 @@ export async function isOwnRequest(
   for (const field of ('callers' in tenants && tenants.callers) || []) {
     const caller = fields[field];
     // Unknown keys and keys of other accounts get the same answer, so that a tenant cannot find out which keys exist.
-    if (typeof caller === 'string' && (await findAccount(ctx, caller)) !== identity.owner) return false;
+    if (typeof caller === 'string' && (await resolveAccount(ctx, caller)) !== identity.owner) return false;
   }
   const named = fields['bucket' in tenants ? tenants.bucket : tenants.account];
   if (typeof named !== 'string' || named === '') return false;

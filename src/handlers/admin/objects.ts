@@ -1,13 +1,13 @@
 /** Single objects and open uploads, as operators see them. */
 
-import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
-import { openTurns } from '../../domain/common/turns.ts';
+import { inParallelTurns } from '../../domain/common/turns.ts';
 import { readRules } from '../../domain/configurations/families.ts';
 import { findExpiration } from '../../domain/configurations/lifecycle-rules.ts';
+import { restoredUntil } from '../../domain/objects/read-object.ts';
 import { abortSession } from '../../domain/uploads/upload-session.ts';
 import {
   findHead,
@@ -16,38 +16,63 @@ import {
   readExtents,
   scanVersions,
 } from '../../metadata/objects/objects.ts';
-import type { Encryption } from '../../metadata/objects/properties.ts';
+import { type Encryption, encryptionNames } from '../../metadata/objects/properties.ts';
 import { everyPart, findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
-import type { BucketRow, Manifest, ObjectRow, UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
+import {
+  type BucketRow,
+  checkColumns,
+  type Manifest,
+  type ObjectRow,
+  type UploadIndexRow,
+  type uploadIndex,
+} from '../../metadata/tables.ts';
 import type { Cursor } from '../../ports/metadata-store.ts';
 import { uploadsPageDefault, versionsPageDefault } from '../../protocol/admin/objects.ts';
 import { readToken, writeToken } from '../../request/parameters.ts';
-import { type AdminHandler, jsonReply } from './call.ts';
+import { type AdminHandler, jsonReply, openCallTurns } from './call.ts';
 
 const chunkBytes = 4 * 1024 * 1024;
 const extentsMax = 1_000;
+/** A page of versions ends with the one whose extents reach this number: all versions of a page may have 10 million. */
+const extentsOfPageMax = 10_000;
 const abortedMax = 1_000;
+/** A page of open uploads ends with the upload whose parts reach this number: all parts of a page may be 10 million. */
+const partsOfPageMax = 1_000;
 const readAtOnce = 100;
 /** Versions whose extents are read at the same time. */
 const versionsAtOnce = 16;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-export const StatObject: AdminHandler<'StatObject'> = async (ctx, { params, query }) => {
+export const StatObject: AdminHandler<'StatObject'> = async (ctx, call) => {
+  const { params, query } = call;
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   const { key, limit = versionsPageDefault, after } = query;
   const rows = await readVersions(ctx, bucket, { key, after, count: limit + 1 });
   if (rows.length === 0)
     throw fail('NoSuchKey', { message: 'The bucket has no version of this key.', elements: { Key: key } });
-  const page = rows.slice(0, limit);
-  const versions = await inParallel(versionsAtOnce, page, (row) => versionJson(ctx, bucket, row));
-  const last = rows.length > limit ? page.at(-1) : undefined;
+  const page = withinExtents(rows.slice(0, limit));
+  const rest = openCallTurns(ctx, call, { isParallel: true });
+  const versions = await inParallelTurns({ limit: versionsAtOnce, rest }, page, (version) =>
+    versionJson(ctx, bucket, version),
+  );
+  const last = rows.length > page.length ? page.at(-1) : undefined;
   return jsonReply({ versions, ...(last === undefined ? {} : { next: last.row.version }) });
 };
 
 interface Version {
   readonly row: ObjectRow;
   readonly isLatest: boolean;
+}
+
+/** Up to the version whose extents reach the number that a page may read. */
+function withinExtents(versions: readonly Version[]): readonly Version[] {
+  let extents = 0;
+  const end = versions.findIndex(({ row: { manifest } }) => {
+    extents += countExtents(manifest);
+    return extents >= extentsOfPageMax;
+  });
+  return end < 0 ? versions : versions.slice(0, end + 1);
 }
 
 /** The head comes first, then the history. */
@@ -68,16 +93,16 @@ async function readVersions(
 }
 
 const algorithms: Readonly<Record<Encryption['by'], string>> = {
-  service: 'AES256',
-  provider: 'aws:kms',
+  ...encryptionNames,
   customer: 'customer key',
 };
 
 async function versionJson(ctx: Context, bucket: BucketRow, { row, isLatest }: Version) {
-  const { headers, lock, encryption, restore, checksum, manifest } = row;
+  const { headers, lock, encryption, checksum, manifest } = row;
+  const until = restoredUntil(ctx, row);
   const { extents, leftOut } = await extentsJson(ctx, row.marker ? { extents: [] } : manifest);
   const keyId = encryption?.by === 'provider' ? encryption.keyId : undefined;
-  return {
+  return checkColumns('displayed', {
     versionId: formatVersionId(row),
     isLatest,
     isDeleteMarker: row.marker,
@@ -98,12 +123,17 @@ async function versionJson(ctx: Context, bucket: BucketRow, { row, isLatest }: V
       : { retention: { mode: lock.mode, until: iso(lock.retainUntil) } }),
     legalHold: lock?.legalHold === true,
     ...(row.replication === undefined ? {} : { replication: row.replication }),
-    ...(restore === undefined ? {} : { restoredUntil: iso(restore.expires) }),
+    ...(until === undefined ? {} : { restoredUntil: iso(until) }),
     ...(isLatest ? await expiresJson(ctx, bucket, row) : {}),
     parts: countParts(manifest),
     extents,
     ...(leftOut === 0 ? {} : { extentsLeftOut: leftOut }),
-  };
+  });
+}
+
+function countExtents(manifest: Manifest): number {
+  if ('extents' in manifest) return manifest.extents.length;
+  return manifest.whole === undefined ? countParts(manifest) : 1;
 }
 
 const countParts = (manifest: Manifest): number =>
@@ -162,15 +192,17 @@ function readPosition(after: string | undefined): readonly string[] {
   throw fail('InvalidArgument', 'after must be the `next` of a reply.');
 }
 
-export const ListOpenUploads: AdminHandler<'ListOpenUploads'> = async (ctx, { params, query, signal }) => {
+export const ListOpenUploads: AdminHandler<'ListOpenUploads'> = async (ctx, call) => {
+  const { params, query } = call;
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   const { limit = uploadsPageDefault } = query;
   const found = (await scanUploads(ctx, bucket, query).next(limit + 1)).map(({ row }) => row);
-  const page = found.slice(0, limit);
-  const rest = openTurns(ctx.clock, signal);
+  const rest = openCallTurns(ctx, call);
   const now = ctx.clock.now();
   const rows = [];
-  for (const { key, uploadId, initiated, owner, initiator, storageClass } of page) {
+  let partsRead = 0;
+  for (const { key, uploadId, initiated, owner, initiator, storageClass } of found.slice(0, limit)) {
+    if (partsRead >= partsOfPageMax) break;
     let parts = 0;
     let bytes = 0;
     for await (const { stored } of everyPart(ctx.metadata, uploadId)) {
@@ -178,6 +210,7 @@ export const ListOpenUploads: AdminHandler<'ListOpenUploads'> = async (ctx, { pa
       parts += 1;
       bytes += Math.max(stored.extent.size, 0);
     }
+    partsRead += parts;
     const ageSeconds = Math.max(0, Math.floor((now - initiated) / 1_000));
     rows.push({
       key,
@@ -191,7 +224,7 @@ export const ListOpenUploads: AdminHandler<'ListOpenUploads'> = async (ctx, { pa
       bytes,
     });
   }
-  const last = found.length > limit ? page.at(-1) : undefined;
+  const last = found.length > rows.length ? found[rows.length - 1] : undefined;
   return jsonReply({ rows, ...(last === undefined ? {} : { next: writePosition(last) }) });
 };
 
@@ -201,8 +234,10 @@ export const AbortUploads: AdminHandler<'AbortUploads'> = async (ctx, call) => {
   record?.about(`bucket:${bucket.name}`);
   const before = ctx.clock.now() - body.olderThanSeconds * 1_000;
   const cursor = scanUploads(ctx, bucket, body);
+  const rest = openCallTurns(ctx, call);
   let aborted = 0;
   for (let page = await cursor.next(readAtOnce); page.length > 0; page = await cursor.next(readAtOnce)) {
+    await rest();
     for (const { row } of page) {
       if (aborted >= abortedMax) return jsonReply({ aborted, isTruncated: true });
       if (row.initiated > before) continue;

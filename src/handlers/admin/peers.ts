@@ -89,9 +89,9 @@ export const PutReplicationPeer: AdminHandler<'PutReplicationPeer'> = async (
     region,
     ...defined({ ca, cert, key, proxy: proxy && readOrigin('proxy', proxy) }),
   };
-  const accounts = sent?.map(({ account, bucketOwner, buckets }) => ({
+  const accounts = sent?.map(({ account, bucketOwner, buckets, keys }) => ({
     account,
-    ...defined({ bucketOwner, buckets }),
+    ...defined({ bucketOwner, buckets, keys }),
   }));
   assertOnce(accounts);
   const put = { access, bandwidth, accounts, record, check: checkBy(match) };

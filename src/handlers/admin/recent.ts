@@ -1,6 +1,9 @@
 /**
- * Recent entries of all processes of this node, which readers follow page by page. A process keeps no state for a reader: its place in every
- * process is in the `next` of a page (ADR 38).
+ * What the processes of this node did last: ListLogs, ListRequests, GetRequestHistory, and the diagnostics of a support
+ * bundle. Each process keeps its own entries in memory, and the one that answers asks the others.
+ *
+ * Readers of lines and requests follow them page by page. No process keeps state for a reader: the `next` of a page has
+ * the reader's position in every process (ADR 38).
  */
 
 import { fail } from '../../base/errors.ts';

@@ -267,7 +267,10 @@ async function assertKnown(ctx: Context, call: AreaRequest, { name, path, row }:
   if (refusal !== undefined) throw refusal;
 }
 
-/** The body of an unknown caller is read whole, so it must be short and have a Content-Length. @throws MissingContentLength, EntityTooLarge */
+/**
+ * The body of an unknown caller is read whole, so it must be short and have a Content-Length. @throws
+ * MissingContentLength, EntityTooLarge
+ */
 function assertShort({ headers }: Wire): void {
   const length = headers.get('content-length');
   if (length === undefined) throw fail('MissingContentLength');
@@ -364,7 +367,8 @@ const bodyMax = commitLimits.rowBytes - 1_024;
  * `Idempotency-Key` of POST requests: a repetition of a request gets the answer of the first, so that a client whose connection broke does
  * not start something twice (docs/adr/0027-the-operator-api-is-one-table.md).
  *
- * Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused, OperationAborted, LimitExceeded
+ * Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused,
+ * OperationAborted, LimitExceeded
  */
 async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {
   assertKey(asked);

@@ -16,10 +16,11 @@ import {
   setCookie,
 } from '../../auth/session/logins.ts';
 import { issueSession, storageOnlyPolicy } from '../../auth/session/sessions.ts';
-import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
+import { asTheyEnd } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
+import { inParallelTurns } from '../../domain/common/turns.ts';
 import type { LoginRow } from '../../metadata/logins.ts';
 import {
   type AdminOperationName,
@@ -28,9 +29,10 @@ import {
   describeAdminOperation,
 } from '../../protocol/admin/operations.ts';
 import type { AdminOperation } from '../../protocol/admin/row.ts';
+import { fillPath } from '../../protocol/admin-target.ts';
 import { renderRefusal } from '../../protocol/render.ts';
 import { toFailure } from '../../request/failure.ts';
-import { type AdminHandler, type AdminRequest, computeEtag, jsonReply } from './call.ts';
+import { type AdminHandler, type AdminRequest, computeEtag, jsonReply, openCallTurns } from './call.ts';
 import { type Fields, isOwnRequest, namedResources } from './named-resources.ts';
 
 /** A form of another origin can send any other type of body without asking this gateway first. */
@@ -127,7 +129,10 @@ const describeLogin = ({ id, accessKey, account, principal, ...login }: LoginRow
   agent: login.agent,
 });
 
-/** Who may see and end log-ins as their own: all that this caller began, with whichever of its keys. @throws AccessDenied for a session, because it ends by itself and must not end what outlives it */
+/**
+ * Who may see and end log-ins as their own: all that this caller began, with whichever of its keys. @throws
+ * AccessDenied for a session, because it ends by itself and must not end what outlives it
+ */
 function assertOwner({ identity }: Pick<AdminRequest, 'identity'>): Pick<LoginRow, 'account' | 'principal'> {
   if (identity === undefined) throw fail('AccessDenied');
   if (callerOf(identity).kind === 'session' || identity.session !== undefined)
@@ -185,14 +190,17 @@ type Question = AdminRequest<'CheckPermissions'>['body']['questions'][number];
 /** Questions that are answered at the same time. */
 const questionsAtOnce = 8;
 
-export const CheckPermissions: AdminHandler<'CheckPermissions'> = async (ctx, { body, caller }) =>
-  jsonReply({
-    answers: await inParallel(questionsAtOnce, body.questions, (question, index) =>
+export const CheckPermissions: AdminHandler<'CheckPermissions'> = async (ctx, call) => {
+  const { body, caller } = call;
+  const rest = openCallTurns(ctx, call, { isParallel: true });
+  return jsonReply({
+    answers: await inParallelTurns({ limit: questionsAtOnce, rest }, body.questions, (question, index) =>
       question.action.startsWith('admin:')
         ? answerAdmin(ctx, caller, { ...question, at: `questions[${index}].action` })
         : answerOther(ctx, caller, question),
     ),
   });
+};
 
 const isAdminOperation = (name: string): name is AdminOperationName => Object.hasOwn(adminOperations, name);
 
@@ -207,9 +215,9 @@ async function answerAdmin(
     throw fail('InvalidArgument', { message: `There is no operation ${name}.`, field: at });
   const row = describeAdminOperation(name);
   if (row.callers !== undefined) return { allowed: true };
-  const filled = row.path
-    .slice(adminPrefix.length + 1)
-    .replace(/:(\w+)/g, (_, part: string) => exampleValue(row.tag, part, bucket));
+  const filled = fillPath(row.path.slice(adminPrefix.length + 1), {
+    get: (part) => exampleValue(row.tag, part, bucket),
+  });
   const fields = { own: caller.identity?.owner, ...(bucket === undefined ? {} : { bucket, name: bucket }) };
   const named = await namedResources(ctx, row, fields);
   // What is the caller's own account need not be named.
@@ -240,7 +248,12 @@ async function answerOther(
     key,
     ...(resource === undefined ? {} : { resource }),
   });
-  return allowed ? { allowed } : { allowed, reason };
+  if (allowed) return { allowed };
+  // As the storage protocol refuses it: another account learns nothing of the policies of a bucket.
+  const { identity } = caller;
+  const isOthers = bucket !== undefined && bucket.owner !== identity?.owner;
+  const isHidden = isOthers && (identity === undefined || !(await isGrantable(ctx, identity)));
+  return isHidden ? { allowed } : { allowed, reason };
 }
 
 // BatchRead: what a page shows comes in one request, each part as soon as it has been read.
@@ -280,8 +293,8 @@ async function answerRead(
     const { requestId } = call;
     const about = { request_id: requestId, operation: `admin:${read.operation}`, code: refusal.code };
     ctx.telemetry.log(level, message, { ...about, ...fields }, `BatchRead ${read.operation} ${refusal.code}`);
-    const issuedSession = { requestId, resource: '', isHead: false, format: 'json' } as const;
-    const { status, body } = renderRefusal(refusal, issuedSession);
+    const failed = { requestId, resource: '', isHead: false, format: 'json' } as const;
+    const { status, body } = renderRefusal(refusal, failed);
     return batchLine({ index, status }, 'error', String(body));
   }
 }

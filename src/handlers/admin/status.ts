@@ -1,6 +1,6 @@
 /**
- * GetStatus: the installation on one page. Parts are read side by side, each for a limited time: an engine that hangs is a reason to look at
- * the others.
+ * GetStatus: the installation on one page. Parts are read side by side, each for a limited time: an engine that hangs
+ * is a reason to look at the others.
  */
 import { lastMinute, percentileMs, RequestHistory, sumCounts } from '../../base/recent-entries.ts';
 import { describeError } from '../../base/text/describe-error.ts';
@@ -74,7 +74,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
       name,
       state,
       usedBytes,
-      freeBytes: freeBytes ?? findFree(ctx, 'metadata'),
+      freeBytes,
       sizeUnknown,
     })),
     pools: (data?.pools ?? []).map(({ cluster, pool, state, bytesUsed, bytesFree }) => ({
@@ -83,7 +83,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
       pool,
       state,
       ...(state === 'ok' ? { usedBytes: bytesUsed } : {}),
-      freeBytes: bytesFree ?? findFree(ctx, `data:${cluster}`),
+      freeBytes: bytesFree,
     })),
     work: workers.filter(hasWork).map(describeWork),
     tasks,
@@ -91,12 +91,6 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
     errors,
   });
 };
-
-/** Undefined where the disk is of another machine, or cannot be measured. */
-function findFree({ diskSpace: space }: Pick<Context, 'diskSpace'>, component: string): number | undefined {
-  const state = space?.states().find((each) => each.component === component);
-  return state?.sizeBytes === undefined ? undefined : state.freeBytes;
-}
 
 async function readWorkers(ctx: Context, call: AdminRequest<'GetStatus'>): Promise<readonly Worker[]> {
   // The cast: the operation reads neither a query nor a body.

@@ -1,7 +1,8 @@
 /**
- * A report about this node for those who help with a problem, as one archive: settings without secrets, versions, health, workers, queues, last
- * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow. It leaves out
- * operations, buckets, accounts, clusters, peers and targets that a policy denies the caller explicitly.
+ * A report about this node for those who help with a problem, as one archive: settings without secrets, versions,
+ * health, workers, queues, last errors, metrics and traces. Each part is what the operator API answers; a part that
+ * fails says why, and the others follow. It leaves out operations, buckets, accounts, clusters, peers and targets that
+ * a policy denies the caller explicitly.
  */
 
 import { findDenial } from '../../auth/administer.ts';
@@ -92,29 +93,32 @@ async function visibleLines(
   lines: readonly unknown[],
 ): Promise<unknown[]> {
   if (identity?.operator === true) return [...lines];
+  if (entries === undefined) return [];
   const left: unknown[] = [];
-  for (const line of entries === undefined ? [] : lines) {
+  for (const line of lines) {
     // A truncated line cannot be parsed, so its bucket and account are unknown.
     const isKnown = typeof line === 'object' && line !== null;
-    if (isKnown && (await entries?.denialOf('lines', line)) === undefined) left.push(line);
+    if (isKnown && (await entries.denialOf('lines', line)) === undefined) left.push(line);
   }
   return left;
 }
 
-/** The labels of metrics that name what a policy can deny, and its path. */
-const labelled = {
-  bucket: 'buckets/{bucket}',
-  account: 'accounts/{account}',
-  cluster: 'clusters/{cluster}',
-  peer: 'replication/peers/{peer}',
-  target: 'notify/targets/{target}',
-} as const;
-/** A label that is not in a path names nothing that a policy can deny. */
+/** The paths of what policies can deny; their fields are labels of metrics. A label in no path names nothing that a policy can deny. */
+const deniablePaths = [
+  'buckets/{bucket}',
+  'accounts/{account}',
+  'clusters/{cluster}',
+  'replication/peers/{peer}',
+  'notify/targets/{target}',
+];
 const labels = /\b([a-z]+)="((?:[^"\\]|\\.)*)"/g;
 
-/** What labels of other names are about: destinations `<peer>/<bucket there>`, disks `data:<cluster>`, and holders of quotas. */
-function namedOtherwise(about: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  const { destination, component, of, name } = about;
+/**
+ * What labels of other names are about: destinations `<peer>/<bucket there>`, which processes of earlier builds show,
+ * disks `data:<cluster>`, and holders of quotas.
+ */
+function namedOtherwise(labelValues: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const { destination, component, of, name } = labelValues;
   if (destination !== undefined) return { peer: destination.split('/')[0] ?? '' };
   if (component?.startsWith('data:')) return { cluster: component.slice('data:'.length) };
   if (of === undefined || name === undefined) return {};
@@ -122,19 +126,22 @@ function namedOtherwise(about: Readonly<Record<string, string>>): Readonly<Recor
   return of === 'bucket' ? { bucket: name } : { account: name.split('/')[0] ?? '' };
 }
 
-/** The samples of metrics that are about nothing that is denied. Metrics have no operation of their own, so a Deny of ListLogs covers them. */
+/**
+ * The samples of metrics that are about nothing that is denied. Metrics have no operation of their own, so a Deny of
+ * ListLogs covers them.
+ */
 const metrics: Part = async (ctx, call) => {
   const text = await ctx.telemetry.metrics();
   if (call.identity?.operator === true) return text;
   const { asked } = await openPart(ctx, call, { operation: 'ListLogs' });
-  const entries = openEntries(ctx, { lists: { samples: Object.values(labelled) } }, asked);
+  const entries = openEntries(ctx, { lists: { samples: deniablePaths } }, asked);
   const left: string[] = [];
   for (const line of text.split('\n')) {
-    const about = Object.fromEntries(
+    const labelValues = Object.fromEntries(
       Array.from(line.matchAll(labels), ([, name = '', value = '']) => [name, value]),
     );
-    if ((await entries.denialOf('samples', { ...about, ...namedOtherwise(about) })) === undefined)
-      left.push(line);
+    const named = { ...labelValues, ...namedOtherwise(labelValues) };
+    if ((await entries.denialOf('samples', named)) === undefined) left.push(line);
   }
   return left.join('\n');
 };

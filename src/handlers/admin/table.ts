@@ -1,4 +1,7 @@
-/** Every operation of the operator API and the handler that answers it, as `handlers/table.ts` has those of S3: a missing one does not compile. */
+/**
+ * Every operation of the operator API and the handler that answers it, as `handlers/table.ts` has those of S3: a
+ * missing one does not compile.
+ */
 import * as accounts from './accounts.ts';
 import * as audit from './audit.ts';
 import * as bucketTasks from './bucket-tasks.ts';

@@ -1,9 +1,11 @@
 /** Policy, ACL, ownership and public access block of a bucket. */
+
 import { isAllowed } from '../../auth/authorize.ts';
 import { bucketPolicy, refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { fail } from '../../base/errors.ts';
+import { decodeUtf8Strictly } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl, isPublicAcl, type RequestedAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, readOwnership } from '../../domain/access/object-ownership.ts';
@@ -98,7 +100,7 @@ export const policy: Configuration<string, 'policy'> = {
 
 function decodePolicy(body: Uint8Array): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+    return decodeUtf8Strictly(body);
   } catch (cause) {
     throw fail('MalformedPolicy', { message: 'The policy is not UTF-8 text.', cause });
   }

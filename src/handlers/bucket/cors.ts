@@ -1,4 +1,7 @@
-/** GetBucketCors, PutBucketCors, DeleteBucketCors, and the preflight: OptionsBucket, OptionsObject. `gateway/cross-origin.ts` adds the headers to replies. */
+/**
+ * GetBucketCors, PutBucketCors, DeleteBucketCors, and the preflight: OptionsBucket, OptionsObject.
+ * `gateway/cross-origin.ts` adds the headers to replies.
+ */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';

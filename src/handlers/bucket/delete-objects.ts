@@ -1,4 +1,5 @@
 /** DeleteObject, and DeleteObjects: each key on its own, partial success preserved. */
+
 import { authorize } from '../../auth/authorize.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import type { ErrorCode } from '../../base/errors.ts';
@@ -9,6 +10,7 @@ import { openTurns } from '../../domain/common/turns.ts';
 import { deleteObject, mfaRequired } from '../../domain/objects/delete-object.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
+import { bypassAction } from '../../protocol/operations/operations.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import {
   type DeletedObject,
@@ -18,12 +20,12 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
-import { hasVerifiedMfa } from '../../request/body.ts';
+import { findHolder, hasVerifiedMfa } from '../../request/body.ts';
 import { toFailure } from '../../request/failure.ts';
 import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../request/request.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
-import { deleteConditions, toConditions } from '../object/conditions.ts';
+import { deleteConditions, entryConditions } from '../object/conditions.ts';
 import { asksBypass, versionHeader } from '../object/object-headers.ts';
 
 /** Keys that are deleted concurrently. */
@@ -35,7 +37,7 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
   // One code is valid for all keys: without it, or with a wrong one, nothing is deleted (public API).
   const mfa = request.bucket.mfaDelete === true && (await hasVerifiedMfa(ctx, request));
   if (request.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
-  const turn = openTurns(ctx.clock);
+  const turn = openTurns(ctx.clock, { account: findHolder(request), isParallel: true });
   const outcomes: One[] = new Array(objects.length);
   const audited = request.record?.ofKeys(
     objects.map(({ Key, VersionId }) => ({ key: Key, versionId: VersionId })),
@@ -49,7 +51,7 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
         for (const place of places) rows.push((await audited?.begin(place)) ?? []);
         return rows.flat();
       };
-      const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa, begin });
+      const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa, turn, begin });
       for (const place of places) {
         outcomes[place] = outcome;
         audited?.settle(place, keyOutcome(outcome));
@@ -104,11 +106,13 @@ async function deleteOne(
     object,
     i,
     mfa,
+    turn,
     begin,
   }: {
     readonly object: ObjectToDelete;
     readonly i: number;
     readonly mfa: boolean;
+    readonly turn: () => Promise<void>;
     /** Called once the caller is authorized, before the deletion. @returns audit rows for its commit */
     readonly begin: () => Promise<RecordedRows>;
   },
@@ -121,17 +125,17 @@ async function deleteOne(
     const action = VersionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion';
     const bypass = asksBypass(request);
     await authorize(ctx, request, { ...about, action });
-    if (bypass) await authorize(ctx, request, { ...about, action: 's3:BypassGovernanceRetention' });
+    if (bypass) {
+      await turn();
+      await authorize(ctx, request, { ...about, action: bypassAction });
+    }
+    const conditions = await entryConditions(ctx, request, { object, turn });
     const rows = await begin();
     const { version } = await deleteObject(ctx, {
       bucket: request.bucket,
       key: Key,
       ...defined({ versionId: VersionId }),
-      conditions: toConditions({
-        ifMatch: object.ETag,
-        ifModifiedAt: object.LastModifiedTime === undefined ? undefined : Date.parse(object.LastModifiedTime),
-        ifSize: object.Size,
-      }),
+      conditions,
       bypass,
       mfa,
       owner: request.identity?.owner ?? request.bucket.owner,
@@ -166,7 +170,7 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
     bucket,
     key,
     ...defined({ versionId }),
-    conditions: deleteConditions(request),
+    conditions: await deleteConditions(ctx, request),
     bypass: asksBypass(request),
     mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasVerifiedMfa(ctx, request)),
     owner: request.identity?.owner ?? bucket.owner,

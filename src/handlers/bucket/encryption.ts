@@ -43,7 +43,7 @@ async function checkKey(
     if (cause instanceof Refusal && cause.code !== 'SlowDown') return undefined;
     throw cause;
   });
-  if (key !== undefined) assertAccountMayUse(ctx, request, key);
+  if (key !== undefined) assertAccountMayUse(ctx, request, { ...key, named: name });
 }
 
 const configuration = document({

@@ -1,14 +1,10 @@
 /** GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycleConfiguration. */
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/clusters.ts';
 import { bucketLifecycle } from '../../domain/configurations/families.ts';
-import {
-  type Lifecycle,
-  type LifecycleRule,
-  readRuleFilter,
-  waterfall,
-} from '../../domain/configurations/lifecycle-rules.ts';
+import type { Lifecycle, LifecycleRule } from '../../domain/configurations/lifecycle-rules.ts';
+import { readRuleFilter } from '../../domain/configurations/rule-filter.ts';
 import { listLifecycleBucket } from '../../metadata/objects/ages.ts';
+import { findStorageClassName, waterfall } from '../../ports/storage-classes.ts';
 import {
   lifecycleConfiguration,
   lifecycleLimits,
@@ -135,7 +131,7 @@ function checkAbort({ AbortIncompleteMultipartUpload: abort }: LifecycleRule): v
 }
 
 function withWireClass<T extends { readonly StorageClass: string }>(transition: T): T {
-  const StorageClass = toWireClass(transition.StorageClass);
+  const StorageClass = findStorageClassName(transition.StorageClass);
   if (StorageClass === undefined || !waterfall.includes(StorageClass))
     throw malformed(`${transition.StorageClass} is not a storage class that a Transition can lead to`);
   return { ...transition, StorageClass };
@@ -157,15 +153,11 @@ function checkCount(
 }
 
 function checkFilter(rule: LifecycleRule): void {
-  const { prefix, tags, sizeAbove, sizeBelow } = readRuleFilter(rule);
-  const and = rule.Filter?.And;
-  if (and !== undefined) {
-    const { Tag, ...others } = and;
-    if (Tag.length === 0 && Object.keys(others).length === 0) throw malformed('And must hold a condition');
-  }
+  const { prefix, ofVersion } = readRuleFilter(rule);
+  const { Tag: tags = [], ObjectSizeGreaterThan: above, ObjectSizeLessThan: below } = ofVersion;
   checkPrefix(prefix);
   checkFilterTags(tags);
-  if (sizeAbove !== undefined && sizeBelow !== undefined && sizeBelow <= sizeAbove)
+  if (above !== undefined && below !== undefined && below <= above)
     throw refused("'ObjectSizeLessThan' has to be a value greater than 'ObjectSizeGreaterThan'.");
 }
 
@@ -177,18 +169,15 @@ function checkActions(rule: LifecycleRule): void {
     rule.NoncurrentVersionTransition.length > 0 ||
     rule.AbortIncompleteMultipartUpload !== undefined;
   if (!hasAction) throw refused('At least one action needs to be specified in a rule.');
-  const { tags, sizeAbove, sizeBelow } = readRuleFilter(rule);
-  // Neither an upload nor a delete marker has tags or a size.
+  const [about] = readRuleFilter(rule).besideKey;
   const markerOrUpload =
     rule.Expiration?.ExpiredObjectDeleteMarker !== undefined
       ? 'ExpiredObjectDeleteMarker'
       : rule.AbortIncompleteMultipartUpload !== undefined
         ? 'AbortIncompleteMultipartUpload'
         : undefined;
-  if (markerOrUpload === undefined) return;
-  if (tags.length > 0) throw refused(`${markerOrUpload} cannot be specified with Tags.`);
-  if (sizeAbove !== undefined || sizeBelow !== undefined)
-    throw refused(`${markerOrUpload} cannot be specified with Object Size.`);
+  if (markerOrUpload !== undefined && about !== undefined)
+    throw refused(`${markerOrUpload} cannot be specified with ${about}.`);
 }
 
 function checkMidnight(date: string | undefined): void {

@@ -11,7 +11,7 @@ import {
   readPage,
   startBehind,
   type VersionStart,
-} from '../../domain/common/listed-versions.ts';
+} from '../../domain/common/listed-rows.ts';
 import { contentSize } from '../../domain/content/segments.ts';
 import { assertUploadKey } from '../../domain/content/wrapped-key.ts';
 import { restoredUntil } from '../../domain/objects/read-object.ts';
@@ -27,7 +27,7 @@ import { headSlot, type ObjectRow, type UploadIndexRow, type uploadIndex } from 
 import type { Cursor } from '../../ports/metadata-store.ts';
 import type { Infer } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
-import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
+import { type checksumAlgorithm, type checksumType, listingPageMax } from '../../protocol/schemas/common.ts';
 import {
   type ListedObject,
   listObjectsResult,
@@ -95,7 +95,7 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) =>
   );
   const last = page.entries.at(-1);
   const isOwnerAsked = query.get('fetch-owner') === 'true';
-  const owners = isOwnerAsked ? await readOwners(ctx, request, page.entries) : undefined;
+  const ownerOf = isOwnerAsked ? await readOwners(ctx, request, page.entries) : undefined;
   return xmlReply(listObjectsV2Result, 'ListBucketResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -107,7 +107,7 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) =>
     KeyCount: page.entries.length,
     ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: toContents(page.entries, { encode, restoreStatus, ownerOf: owners }),
+    Contents: toContents(page.entries, { encode, restoreStatus, ownerOf }),
     CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
 };
@@ -202,7 +202,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
       : 'row' in last
         ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
         : { NextKeyMarker: encode(last.commonPrefix) };
-  const owners = await readOwners(ctx, request, page.entries);
+  const ownerOf = await readOwners(ctx, request, page.entries);
   return xmlReply(listVersionsResult, 'ListVersionsResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -212,7 +212,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
     ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
     entries: page.entries.flatMap((entry) =>
-      'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf: owners })] : [],
+      'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf })] : [],
     ),
     CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
@@ -290,9 +290,6 @@ function restoreStatusFor(ctx: Pick<Context, 'clock'>, request: AuthorizedInBuck
 
 // What all listings read from a request, and show of a page.
 
-/** Entries on one page (public API). */
-const pageMax = 1000;
-
 const chooseEncoder = (request: AuthorizedInBucket): ((text: string) => string) =>
   isUrlEncoded(request.query) ? urlEncode : (text) => text;
 
@@ -300,7 +297,11 @@ const chooseEncoder = (request: AuthorizedInBucket): ((text: string) => string) 
 function readGrouping({ query }: AuthorizedInBucket, limitName: string): Grouping {
   const prefix = positionIn(query, 'prefix');
   const delimiter = positionIn(query, 'delimiter');
-  return { prefix, delimiter, limit: readCount(query, limitName, { fallback: pageMax, max: pageMax }) };
+  return {
+    prefix,
+    delimiter,
+    limit: readCount(query, limitName, { fallback: listingPageMax, max: listingPageMax }),
+  };
 }
 
 function toCommonPrefixes(entries: readonly Entry<unknown>[], encode: (text: string) => string) {
@@ -398,13 +399,11 @@ const describe = (row: UploadIndexRow, { encode, names }: Displayed) => ({
 
 // ListParts.
 
-const partsMax = 1000;
-
 export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
   const name = readUploadName(request);
   const { session } = (await openUploading(ctx, name)).row;
   assertUploadKey(session.encryption, readCustomerKey(ctx, request));
-  const MaxParts = readCount(request.query, 'max-parts', { fallback: partsMax, max: partsMax });
+  const MaxParts = readCount(request.query, 'max-parts', { fallback: listingPageMax, max: listingPageMax });
   const PartNumberMarker = readCount(request.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
   const found =
     MaxParts === 0 ? [] : await scanParts(ctx.metadata, name.uploadId, PartNumberMarker).next(MaxParts + 1);

@@ -7,8 +7,10 @@ import { bucketNotification } from '../../domain/configurations/families.ts';
 import {
   eventPatterns,
   eventsMeet,
+  filterNames,
   findSink,
   type KeyFilter,
+  keyFiltersOverlap,
   listRules,
   type NotificationRule,
   readKeyFilter,
@@ -37,8 +39,8 @@ function checkRule({ Id = '', Event, Filter }: NotificationRule): void {
   const names = new Set<string>();
   for (const { Name, Value } of Filter?.S3Key?.FilterRule ?? []) {
     const name = Name.toLowerCase();
-    if (name !== 'prefix' && name !== 'suffix')
-      throw invalid('FilterRule.Name', Name, 'filter rule name must be either prefix or suffix');
+    if (!filterNames.some((known) => known === name))
+      throw invalid('FilterRule.Name', Name, `filter rule name must be either ${filterNames.join(' or ')}`);
     if (names.has(name))
       throw invalid('FilterRule.Name', Name, `Cannot specify more than one ${name} rule in a filter.`);
     if (utf8Length(Value) > filterValueMax)
@@ -51,11 +53,6 @@ function checkRule({ Id = '', Event, Filter }: NotificationRule): void {
   }
 }
 
-/** Whether a key can match both filters. */
-const filtersMeet = (one: KeyFilter, other: KeyFilter): boolean =>
-  (one.prefix.startsWith(other.prefix) || other.prefix.startsWith(one.prefix)) &&
-  (one.suffix.endsWith(other.suffix) || other.suffix.endsWith(one.suffix));
-
 /** Refuses rules that would send one event to two targets (public API). */
 function checkOverlaps(rules: readonly TargetedRule[]): void {
   const seen: { readonly event: string; readonly filter: KeyFilter }[] = [];
@@ -63,7 +60,9 @@ function checkOverlaps(rules: readonly TargetedRule[]): void {
     const filter = readKeyFilter(rule);
     const own = [...new Set(rule.Event)].map((event) => ({ event, filter }));
     for (const { event } of own) {
-      const met = seen.find((other) => eventsMeet(event, other.event) && filtersMeet(filter, other.filter));
+      const met = seen.find(
+        (other) => eventsMeet(event, other.event) && keyFiltersOverlap(filter, other.filter),
+      );
       if (met !== undefined)
         throw invalid(
           'Event',

@@ -1,4 +1,7 @@
-/** GetObjectLockConfiguration and PutObjectLockConfiguration. */
+/**
+ * GetObjectLockConfiguration and PutObjectLockConfiguration. Locks of versions are in `handlers/object/subresources.ts` and
+ * `domain/objects/object-lock.ts`.
+ */
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';

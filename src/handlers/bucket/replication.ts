@@ -2,7 +2,6 @@
 import { authorize } from '../../auth/authorize.ts';
 import { replicationService, roleAsker } from '../../auth/replication-role.ts';
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../domain/configurations/families.ts';
 import {
@@ -10,12 +9,14 @@ import {
   defaultPeer,
   readDestination,
 } from '../../domain/configurations/replication-destination.ts';
+import { readRuleFilter } from '../../domain/configurations/rule-filter.ts';
 import {
   type Authorized as Allowed,
   asksOfRule,
   assertOwned,
   authorizeDelivery,
   NotAllowed,
+  NotServed,
 } from '../../domain/replication/authorize-delivery.ts';
 import { openAccess } from '../../domain/replication/peers.ts';
 import { resyncExisting } from '../../domain/replication/resync.ts';
@@ -23,19 +24,29 @@ import { PeerRefused, UnexpectedAnswer } from '../../domain/replication/send-con
 import { askSite } from '../../domain/replication/send-replica.ts';
 import { findReplicationPeer } from '../../metadata/background/replication.ts';
 import type { ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
 import { PeerSilent } from '../../ports/peer-requests.ts';
-import { replicationConfiguration } from '../../protocol/schemas/replication.ts';
+import { findStorageClassName } from '../../ports/storage-classes.ts';
+import {
+  accountMax,
+  keyIdMax,
+  replicationConfiguration,
+  roleMax,
+} from '../../protocol/schemas/replication.ts';
 import { checkFilterTags, checkPrefix, withIds } from '../common/checks.ts';
 import { type Configuring, document } from '../common/document.ts';
 
 const rulesMax = 1;
-const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/\S+$/;
+/** Characters of a refused text that the answer repeats. */
+const echoMax = 256;
+const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/[\x21-\x7e]+$/;
+const visible = /^[\x21-\x7e]+$/;
 /** The values of Replication Time Control in the public API; others are refused. */
 const minutes = 15;
 
 const invalid = (name: string, input: string, message: string) =>
   fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: input } });
-const needed = (element: string) =>
+const failMissing = (element: string) =>
   fail(
     'InvalidRequest',
     `${element} must be specified for this version of Cross Region Replication configuration schema. Please refer to S3 Developer Guide for more information.`,
@@ -60,19 +71,25 @@ function checkSecondVersion({
   DeleteMarkerReplication,
 }: ReplicationRule): void {
   if (Prefix !== undefined) throw fail('MalformedXML', 'A Rule may not hold both Filter and Prefix');
-  if (Priority === undefined) throw needed('Priority');
-  if (DeleteMarkerReplication === undefined) throw needed('DeleteMarkerReplication');
-  const { And, Tag } = Filter;
-  if (And !== undefined && And.Tag.length + (And.Prefix === undefined ? 0 : 1) < 2)
-    throw fail('MalformedXML', 'And must hold at least two conditions');
-  const tags = And?.Tag ?? (Tag === undefined ? [] : [Tag]);
-  checkPrefix(And?.Prefix ?? Filter.Prefix);
-  checkFilterTags(tags);
-  if (tags.length > 0 && DeleteMarkerReplication.Status === 'Enabled')
+  if (Priority === undefined) throw failMissing('Priority');
+  if (DeleteMarkerReplication === undefined) throw failMissing('DeleteMarkerReplication');
+  const { prefix, ofVersion, besideKey } = readRuleFilter({ Filter });
+  checkPrefix(prefix);
+  checkFilterTags(ofVersion.Tag ?? []);
+  const [about] = besideKey;
+  if (about !== undefined && DeleteMarkerReplication.Status === 'Enabled')
     throw fail(
       'InvalidRequest',
-      'Delete marker replication is not supported if any Tag filter is specified. Please refer to S3 Developer Guide for more information.',
+      `Delete marker replication is not supported if any ${about === 'Tags' ? 'Tag' : about} filter is specified. Please refer to S3 Developer Guide for more information.`,
     );
+}
+
+function checkText(
+  text: string | undefined,
+  { name, lengthMax }: { readonly name: string; readonly lengthMax: number },
+): void {
+  if (text !== undefined && (text.length > lengthMax || !visible.test(text)))
+    throw invalid(name, text.slice(0, echoMax), `${name} must be 1 to ${lengthMax} visible ASCII characters`);
 }
 
 function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationRule): void {
@@ -83,10 +100,12 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
       Bucket,
       'The destination must be the ARN of a bucket, arn:aws:s3:::<bucket> or arn:sluice:replication::<peer>:<bucket>',
     );
-  if (Destination.StorageClass !== undefined && toWireClass(Destination.StorageClass) === undefined)
+  if (Destination.StorageClass !== undefined && findStorageClassName(Destination.StorageClass) === undefined)
     throw fail('MalformedXML', `${Destination.StorageClass} is not a storage class`);
   if (AccessControlTranslation !== undefined && Account === undefined)
     throw fail('InvalidRequest', 'Account must be specified if AccessControlTranslation is present.');
+  checkText(Account, { name: 'Account', lengthMax: accountMax });
+  checkText(EncryptionConfiguration?.ReplicaKmsKeyID, { name: 'ReplicaKmsKeyID', lengthMax: keyIdMax });
   const isKmsSelected = SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled';
   if (isKmsSelected && EncryptionConfiguration?.ReplicaKmsKeyID === undefined)
     throw fail(
@@ -106,9 +125,12 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
     throw fail('InvalidRequest', 'Metrics must be Enabled if ReplicationTime is.');
 }
 
+/** What the public API answers, and what would be right. */
+const failNoBucket = (right: string) => fail('InvalidRequest', `Destination bucket must exist. ${right}`);
+
 /**
- * A peer that the ARN names must exist, serve the bucket's account, and its bucket be that account's. An ARN that names a bucket only waits
- * for the peer `default`.
+ * The peer must exist, serve the bucket's account, and have the bucket, which must be that account's. The permission to pass the role comes
+ * first: a caller without it learns nothing about peers.
  */
 async function checkPeer(
   ctx: Context,
@@ -119,11 +141,9 @@ async function checkPeer(
   const { Destination } = rule;
   const destination = readDestination(Destination.Bucket);
   if (destination === undefined) return;
-  const peer = (await findReplicationPeer(ctx.metadata, destination.peer))?.row;
-  if (peer === undefined && destination.peer === defaultPeer) return;
-  if (peer === undefined)
-    throw invalid('Bucket', Destination.Bucket, `There is no replication peer ${destination.peer}.`);
   await assertMayPass(ctx, request, role);
+  const peer = (await findReplicationPeer(ctx.metadata, destination.peer))?.row;
+  if (peer === undefined) throw failNoPeer(bucket, Destination, destination);
   try {
     const asks = asksOfRule(bucket, { rule, destination });
     const about = { peer, destination, rule: Destination, account: bucket.owner, bucket: bucket.name };
@@ -131,11 +151,30 @@ async function checkPeer(
       { credentials: ctx.credentials, askRole: roleAsker(ctx) },
       { ...about, role, asks },
     );
-    await askOwner(ctx, { allowed, destination, peer }, signal);
+    await askPeer(ctx, { allowed, destination, peer }, signal);
   } catch (cause) {
+    if (cause instanceof NotServed) throw failNoPeer(bucket, Destination, destination);
     if (cause instanceof NotAllowed) throw invalid('Bucket', Destination.Bucket, cause.message);
     throw cause;
   }
+}
+
+/** The same where the peer does not exist and where it does not serve the account, which therefore cannot find out what peers there are. */
+function failNoPeer(
+  { owner }: Pick<BucketRow, 'owner'>,
+  { Bucket }: Pick<ReplicationRule['Destination'], 'Bucket'>,
+  { peer }: Destination,
+) {
+  const right = `its operator lists accounts in \`accounts\` of PUT /admin/v1/replication/peers/${peer}.`;
+  if (peer === defaultPeer)
+    return failNoBucket(
+      `The ARN ${Bucket} stands for a bucket at the replication peer ${peer}, which does not exist, or does not serve account ${owner}: use arn:sluice:replication::<peer>:<bucket>, or ask the operator for that peer; ${right}`,
+    );
+  return invalid(
+    'Bucket',
+    Bucket,
+    `There is no replication peer ${peer}. If there is one, it does not serve account ${owner}: ${right}`,
+  );
 }
 
 /** A caller that names a role in a configuration gives its permissions to the service (public API "iam:PassRole"). */
@@ -152,8 +191,11 @@ async function assertMayPass(ctx: Context, request: Configuring, role: string): 
   });
 }
 
-/** A peer that does not answer is asked again at each delivery. @throws NotAllowed */
-async function askOwner(
+/**
+ * Asks the peer for its bucket and whose it is. A peer that is not reached, or does not tell, is asked again at each delivery.
+ * @throws NotAllowed; InvalidRequest for a bucket that the peer does not have
+ */
+async function askPeer(
   ctx: Context,
   {
     allowed,
@@ -163,11 +205,15 @@ async function askOwner(
   signal: AbortSignal,
 ): Promise<void> {
   const access = await openAccess(ctx, peer);
-  if (ctx.peers === undefined || access === undefined || allowed.bucketOwner === undefined) return;
+  if (ctx.peers === undefined || access === undefined) return;
   let owner: string | undefined;
   try {
     owner = (await askSite({ peers: ctx.peers }, access, destination.bucket, signal))?.owner;
   } catch (cause) {
+    if (cause instanceof PeerRefused && cause.code === 'NoSuchBucket')
+      throw failNoBucket(
+        `The replication peer ${destination.peer} has no bucket ${destination.bucket}: create it there first.`,
+      );
     if (cause instanceof PeerSilent || cause instanceof PeerRefused || cause instanceof UnexpectedAnswer)
       return;
     throw cause;
@@ -189,7 +235,7 @@ const replicationDocument = document({
         );
     });
     await checks.at({ path: 'Role', right: 'the ARN of a role: arn:aws:iam::<account>:role/<name>' }, () => {
-      if (!roleArn.test(value.Role))
+      if (value.Role.length > roleMax || !roleArn.test(value.Role))
         throw invalid('Role', value.Role, 'Invalid Role specified in replication configuration');
     });
     for (const [index, rule] of value.Rule.entries()) {

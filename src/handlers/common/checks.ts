@@ -122,9 +122,9 @@ export function checkPrefix(prefix: string | undefined): void {
     throw fail('InvalidRequest', `The maximum size of a prefix is ${prefixMax}.`);
 }
 
-export function checkFilterTags(tags: readonly { readonly Key: string; readonly Value: string }[]): void {
+export function checkFilterTags(tags: readonly { readonly Key: string; readonly Value?: string }[]): void {
   const keys = new Set<string>();
-  for (const { Key, Value } of tags) {
+  for (const { Key, Value = '' } of tags) {
     if (Key === '' || Key.length > tagKeyMax)
       throw fail('InvalidRequest', `A Tag's Key must be a length between 1 and ${tagKeyMax}.`);
     if (Value.length > tagValueMax)

@@ -1,4 +1,5 @@
 /** The headers of cross-origin requests: those that a browser sends, and those that let it read the reply. */
+import { memoizeEach } from '../../base/bounded-cache.ts';
 import type { Cors, CorsRule } from '../../domain/configurations/families.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import type { Wire } from '../../protocol/wire.ts';
@@ -49,7 +50,8 @@ export function allowingHeaders(rule: CorsRule, { origin, headers }: CrossOrigin
 }
 
 // Finds the CORS rule that applies to a cross-origin request. A pattern has at most one `*`, so comparing both ends of the text suffices,
-// without backtracking.
+// without backtracking. Callers are anonymous, so the patterns of a rule are sorted once, and a text is looked up by its ends: it is not
+// compared with each of them.
 
 /** A cross-origin request, or the preflight request before one. */
 export interface CrossOrigin {
@@ -63,24 +65,72 @@ export interface CrossOrigin {
 export const findCorsRule = ({ CORSRule }: Cors, asked: CrossOrigin): CorsRule | undefined =>
   CORSRule.find((rule) => allows(rule, asked));
 
-const allows = (
-  { AllowedOrigin, AllowedMethod, AllowedHeader }: CorsRule,
-  { origin, method, headers }: CrossOrigin,
-): boolean =>
-  AllowedMethod.includes(method) &&
-  AllowedOrigin.some((pattern) => fits(pattern, origin)) &&
-  headers.every((name) => AllowedHeader.some((pattern) => fits(pattern.toLowerCase(), name)));
-
-/** `*` matches any text, the empty one too. */
-function fits(pattern: string, text: string): boolean {
-  const star = pattern.indexOf('*');
-  if (star < 0) return pattern === text;
-  const end = pattern.length - star - 1;
-  return (
-    text.length >= star + end &&
-    text.startsWith(pattern.slice(0, star)) &&
-    text.endsWith(pattern.slice(star + 1))
-  );
+function allows(rule: CorsRule, { origin, method, headers }: CrossOrigin): boolean {
+  if (!rule.AllowedMethod.includes(method)) return false;
+  const { origins, names } = compileRule(rule);
+  return origins.includes(origin) && headers.every((name) => names.includes(name));
 }
 
-/** A redirect target; absent parts stay as in the request. */
+/** Of a rule of a cached document, so its patterns live as long as that. Header names match without regard to case. */
+const compileRule = memoizeEach(({ AllowedOrigin, AllowedHeader }: CorsRule) => ({
+  origins: new PatternSet(AllowedOrigin),
+  names: new PatternSet(AllowedHeader.map((pattern) => pattern.toLowerCase())),
+}));
+
+/** Patterns with at most one `*`, which matches any text, the empty one too. */
+export class PatternSet {
+  readonly #texts = new Set<string>();
+  /** The texts behind the `*`, by the text ahead of it. */
+  readonly #ends = new Map<string, EndSet>();
+  readonly #beginLengths: readonly number[];
+
+  constructor(patterns: readonly string[]) {
+    const ends = new Map<string, string[]>();
+    for (const pattern of patterns) {
+      const star = pattern.indexOf('*');
+      if (star < 0) this.#texts.add(pattern);
+      else {
+        const begin = pattern.slice(0, star);
+        const found = ends.get(begin);
+        if (found === undefined) ends.set(begin, [pattern.slice(star + 1)]);
+        else found.push(pattern.slice(star + 1));
+      }
+    }
+    for (const [begin, texts] of ends) this.#ends.set(begin, new EndSet(texts));
+    this.#beginLengths = lengthsOf(ends.keys());
+  }
+
+  includes(text: string): boolean {
+    if (this.#texts.has(text)) return true;
+    for (const length of this.#beginLengths) {
+      if (length > text.length) break;
+      const ends = this.#ends.get(text.slice(0, length));
+      if (ends?.hasEndOf(text.slice(length)) === true) return true;
+    }
+    return false;
+  }
+}
+
+/** The ends that texts may have. An end that has another one as its own end is left out, because that one is enough. */
+class EndSet {
+  readonly #ends = new Set<string>();
+  readonly #lengths: readonly number[];
+
+  constructor(texts: readonly string[]) {
+    this.#lengths = lengthsOf(texts);
+    for (const text of texts.toSorted((a, b) => a.length - b.length))
+      if (!this.hasEndOf(text)) this.#ends.add(text);
+    this.#lengths = lengthsOf(this.#ends);
+  }
+
+  hasEndOf(text: string): boolean {
+    for (const length of this.#lengths) {
+      if (length > text.length) break;
+      if (this.#ends.has(text.slice(text.length - length))) return true;
+    }
+    return false;
+  }
+}
+
+const lengthsOf = (texts: Iterable<string>): readonly number[] =>
+  [...new Set([...texts].map(({ length }) => length))].sort((a, b) => a - b);

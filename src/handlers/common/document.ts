@@ -143,8 +143,8 @@ function takeHeader<T>({ headerField }: Pick<DocumentRules<T, string>, 'headerFi
   return { own, rest: rest as T };
 }
 
-// A configuration of a bucket as the operator API reads and writes it. Its JSON is the value that the XML of the public API is read into, so
-// both are checked by the same rules and stored as the same record.
+// A configuration of a bucket as the operator API reads and writes it. Its JSON is the value that the XML of the public
+// API is read into, so both are checked by the same rules and stored as the same record.
 
 /** What the rules of a configuration need of the request that brings it. */
 export interface Configuring extends Caller, Pick<AuthorizedInBucket, 'bucket' | 'requestId' | 'signal'> {

@@ -29,7 +29,7 @@ type Holder = 'user' | 'role' | 'account';
 const holdersIn = (input: object): Holders => input as Holders;
 
 /** The resource that the caller must be allowed the action on. */
-const namedHolder = (holder: Holder) => (ctx: Context, request: ActionRequest, input: object) => {
+const resourceResolver = (holder: Holder) => (ctx: Context, request: ActionRequest, input: object) => {
   const { UserName, RoleName = '' } = holdersIn(input);
   if (holder === 'account') return '*';
   if (holder === 'role') return holderResource(ctx, request, { kind: 'role', name: RoleName });
@@ -57,7 +57,7 @@ const emptyList = (name: ActionName, list: string, holder: Holder, fields: objec
     name,
     { ...page, ...(holder === 'user' ? ofUser : holder === 'role' ? ofRole : {}), ...fields },
     {
-      resource: namedHolder(holder),
+      resource: resourceResolver(holder),
       result: element({ [list]: many(token, { name: 'member', max: 0 }), ...pageFields }),
       async run(ctx, request, input) {
         await assertHolder(ctx, request, { holder, input });
@@ -72,7 +72,7 @@ const absent = (name: ActionName, what: string, holder: Holder, fields: object =
     name,
     { ...(holder === 'user' ? ofUser : holder === 'role' ? ofRole : {}), ...fields },
     {
-      resource: namedHolder(holder),
+      resource: resourceResolver(holder),
       async run(ctx, request, input) {
         await assertHolder(ctx, request, { holder, input });
         throw fail('NoSuchEntity', `The ${what} cannot be found.`);

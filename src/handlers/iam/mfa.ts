@@ -1,4 +1,7 @@
-/** The actions on virtual MFA devices: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateVirtualMFADevice.html and its neighbours. */
+/**
+ * The actions on virtual MFA devices:
+ * https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateVirtualMFADevice.html and its neighbours.
+ */
 
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';

@@ -1,4 +1,7 @@
-/** SimulateCustomPolicy and SimulatePrincipalPolicy: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html */
+/**
+ * SimulateCustomPolicy and SimulatePrincipalPolicy:
+ * https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+ */
 import { policiesOfHolder, type Simulation, simulate } from '../../auth/identity-policies.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { Policy } from '../../auth/policy/evaluate.ts';

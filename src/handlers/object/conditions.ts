@@ -1,9 +1,12 @@
 /** Conditional headers and ranges. */
+import { authorize } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
 import type { Conditions } from '../../domain/objects/conditions.ts';
-import type { Slice } from '../../domain/objects/read-object.ts';
+import { lookUpVersion, type Slice } from '../../domain/objects/read-object.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Reply } from '../../protocol/reply.ts';
+import type { ObjectToDelete } from '../../protocol/schemas/object.ts';
 import { defined, header, parseHttpDate } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply } from '../handler.ts';
@@ -23,30 +26,104 @@ export const readConditions = ({ wire }: Authorized): Conditions | undefined =>
 type Fields = { readonly [Name in keyof Conditions]: Conditions[Name] | undefined };
 
 /** Undefined when no field has a value: the request is unconditional. */
-export function toConditions(fields: Fields): Conditions | undefined {
+function toConditions(fields: Fields): Conditions | undefined {
   const conditions: Conditions = defined(fields);
   return Object.keys(conditions).length === 0 ? undefined : conditions;
 }
 
 /** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
-export const writeConditions = (request: Authorized): Conditions | undefined => {
+const readWriteConditions = (request: Authorized): Conditions | undefined => {
   const { ifModifiedSince: _, ...conditions } = readConditions(request) ?? {};
   return toConditions(conditions);
 };
 
-/** Refuses an invalid condition: a delete that ignored its condition could not be undone. */
-export function deleteConditions(request: Authorized): Conditions | undefined {
+/** @throws AccessDenied where the caller may write and the conditions compare with what it may not read */
+export const writeConditions = (ctx: Context, request: AuthorizedInBucket): Promise<Conditions | undefined> =>
+  authorizeConditions(ctx, request, { key: request.key, conditions: readWriteConditions(request) });
+
+/**
+ * Refuses an invalid condition: a delete that ignored its condition could not be undone.
+ * @throws InvalidArgument, and AccessDenied as `writeConditions` does
+ */
+export async function deleteConditions(
+  ctx: Context,
+  request: AuthorizedInBucket,
+): Promise<Conditions | undefined> {
   const size = header(request, 'if-match-size');
   const modified = header(request, 'if-match-last-modified-time');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
   const modifiedAt = parseHttpDate(modified);
   if (modified !== undefined && modifiedAt === undefined)
     throw unreadable('if-match-last-modified-time', modified);
-  return toConditions({
-    ...writeConditions(request),
+  const conditions = toConditions({
+    ...readWriteConditions(request),
     ifModifiedAt: modifiedAt,
     ifSize: size === undefined ? undefined : Number(size),
   });
+  const { key } = request;
+  return authorizeConditions(ctx, request, { key, conditions, versionId: request.query.get('versionId') });
+}
+
+/** Of an entry of DeleteObjects. @throws AccessDenied as `writeConditions` does */
+export function entryConditions(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  { object, turn }: { readonly object: ObjectToDelete; readonly turn: () => Promise<void> },
+): Promise<Conditions | undefined> {
+  const { Key, VersionId, ETag, LastModifiedTime, Size } = object;
+  return authorizeConditions(ctx, request, {
+    key: Key,
+    versionId: VersionId,
+    conditions: toConditions({
+      ifMatch: ETag,
+      ifModifiedAt: LastModifiedTime === undefined ? undefined : Date.parse(LastModifiedTime),
+      ifSize: Size,
+    }),
+    turn,
+  });
+}
+
+interface AskedConditions {
+  readonly key: string;
+  /** A deletion of one version refuses conditions, so it compares nothing. */
+  readonly versionId?: string | undefined;
+  readonly conditions: Conditions | undefined;
+  /** Called ahead of the authorization, which may take as long as the one of the operation. */
+  readonly turn?: () => Promise<void>;
+}
+
+/**
+ * The answer to a condition reveals properties of the stored object, so a caller that compares them needs `s3:GetObject` (public API,
+ * "Conditional writes"). `*` asks only whether a version exists, which the public API tells every writer.
+ */
+async function authorizeConditions(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  { versionId, conditions, ...asked }: AskedConditions,
+): Promise<Conditions | undefined> {
+  if (conditions !== undefined && versionId === undefined && compares(conditions))
+    await assertMayRead(ctx, request, asked);
+  return conditions;
+}
+
+const isAnyEtag = (list: string | undefined): boolean => list === undefined || list.trim() === '*';
+
+const compares = ({ ifMatch, ifNoneMatch, ...others }: Conditions): boolean =>
+  !isAnyEtag(ifMatch) || !isAnyEtag(ifNoneMatch) || Object.keys(others).length > 0;
+
+/** @throws AccessDenied */
+async function assertMayRead(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  { key, turn }: Pick<AskedConditions, 'key' | 'turn'>,
+): Promise<void> {
+  await turn?.();
+  const { identity, bucket, bucketName } = request;
+  // The root of the bucket's account can list all ETags of the bucket, so the ACL of the object does not decide.
+  const isOwner = identity?.root === true && identity.owner === bucket.owner;
+  const found = isOwner ? undefined : await lookUpVersion(ctx, bucket, { key, versionId: undefined });
+  const target = found?.marker === true ? undefined : found;
+  await authorize(ctx, request, { action: 's3:GetObject', bucket, bucketName, key, target });
 }
 
 const unreadable = (name: string, value: string) =>

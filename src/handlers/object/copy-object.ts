@@ -58,7 +58,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
       headers: copiedHeaders(readObjectHeaders(request), row.headers, directives),
       lock: readLock(ctx, request),
       ...access,
-      conditions: writeConditions(request),
+      conditions: await writeConditions(ctx, request),
       copiesItself: source.bucket.id === bucket.id && row.key === key,
       record,
       objectKey: await drawObjectKey(ctx, request, {
@@ -72,7 +72,12 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
       source:
         row.size === 0
           ? empty()
-          : readObject(ctx, row, { start: 0, end: row.size - 1 }, { objectKey: sourceKey, signal }),
+          : readObject(
+              ctx,
+              row,
+              { start: 0, end: row.size - 1 },
+              { objectKey: sourceKey, signal, account: source.bucket.owner },
+            ),
       length: row.size,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },

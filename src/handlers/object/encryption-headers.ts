@@ -1,16 +1,21 @@
-/** The encryption headers of requests and replies, and the keys that they name (public API "Protecting data with server-side encryption"). */
+/**
+ * The encryption headers of requests and replies, and the keys that they name (public API "Protecting data with
+ * server-side encryption").
+ */
+
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
+import { decodeDocument } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import type { CustomerKey, ObjectKey } from '../../domain/content/extent-keys.ts';
-import { arnName } from '../../domain/content/provider-key.ts';
 import type { RequestedEncryption } from '../../domain/content/requested-encryption.ts';
 import { assertCustomerKey, assertUploadKey, openObjectKey } from '../../domain/content/wrapped-key.ts';
-import type { Encryption } from '../../metadata/objects/properties.ts';
+import { type Encryption, encryptionNames } from '../../metadata/objects/properties.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import { arnName } from '../../ports/key-provider.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { header, utf8Length } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
@@ -59,7 +64,7 @@ export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncrypti
       asked,
     );
   }
-  if (asked === 'aws:kms') {
+  if (asked === encryptionNames.provider) {
     const input = {
       keyId: readKeyId(request),
       context: readEncryptionContext(request),
@@ -74,7 +79,7 @@ export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncrypti
       asked,
     );
   if (asked === undefined) return { by: 'default', bucketKey: readBucketKey(request) };
-  if (asked === 'AES256') return { by: 'service' };
+  if (asked === encryptionNames.service) return { by: 'service' };
   if (asked === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
   throw invalid(method, 'The encryption method specified is not supported', asked);
@@ -115,7 +120,7 @@ function readEncryptionContext(request: Wired): Readonly<Record<string, string>>
 
 function parseContext(input: string): Readonly<Record<string, string>> | undefined {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(fromBase64(input));
+    const text = decodeDocument(fromBase64(input));
     const parsed = readStrictJson(text, { refuse: (path, problem) => new Error(`${path} ${problem}`) });
     if (!(parsed instanceof Map)) return undefined;
     const entries = [...(parsed as JsonObject)];
@@ -215,7 +220,7 @@ export function encryptionHeaders(encryption: Encryption | undefined): readonly 
   if (encryption === undefined) return none;
   switch (encryption.by) {
     case 'service':
-      return [[`*-${method}`, 'AES256']];
+      return [[`*-${method}`, encryptionNames.service]];
     case 'customer':
       return [
         [`*-${method}-customer-algorithm`, 'AES256'],
@@ -223,7 +228,7 @@ export function encryptionHeaders(encryption: Encryption | undefined): readonly 
       ];
     case 'provider':
       return [
-        [`*-${method}`, 'aws:kms'],
+        [`*-${method}`, encryptionNames.provider],
         [`*-${keyId}`, encryption.keyId],
         ...(encryption.bucketKey ? [[`*-${bucketKeyEnabled}`, 'true'] as const] : none),
       ];

@@ -8,6 +8,7 @@ import { contentSize } from '../../domain/content/segments.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import { partsFrom } from '../../domain/objects/read-object.ts';
 import type { Checksum, ObjectRow } from '../../metadata/tables.ts';
+import { listingPageMax } from '../../protocol/schemas/common.ts';
 import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
@@ -21,7 +22,6 @@ import { partChecksumFields, toChecksumFields, versionHeader } from './object-he
 
 const attributes = ['ETag', 'Checksum', 'ObjectParts', 'StorageClass', 'ObjectSize'] as const;
 type Attribute = (typeof attributes)[number];
-const partsMax = 1000;
 
 export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, request) => {
   const requested = readRequested(request);
@@ -83,7 +83,7 @@ async function objectParts(
   if ('extents' in manifest) return {};
   const PartsCount = 'parts' in manifest ? manifest.parts.length : manifest.partCount;
   if (row.checksum === undefined) return { ObjectParts: { PartsCount, Part: [] } };
-  const MaxParts = numberIn(request, 'max-parts', partsMax);
+  const MaxParts = numberIn(request, 'max-parts', listingPageMax);
   const PartNumberMarker = numberIn(request, 'part-number-marker', 0);
   const Part = [];
   let isTruncated = false;
@@ -118,5 +118,5 @@ function numberIn(request: AuthorizedInBucket, name: string, fallback: number): 
       elements: { ArgumentName: name, ArgumentValue: raw },
     });
   }
-  return name === 'max-parts' ? Math.min(Number(raw), partsMax) : Number(raw);
+  return name === 'max-parts' ? Math.min(Number(raw), listingPageMax) : Number(raw);
 }

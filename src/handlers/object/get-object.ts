@@ -70,12 +70,11 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
   if (!withBody || end < start) return { status, headers };
   const isEncrypted = row.encryption !== undefined;
   const objectKey = described ?? (isEncrypted ? await openContentKey(ctx, request, row) : undefined);
+  const options = { objectKey, signal: request.signal, account: request.bucket.owner };
   return {
     status,
     headers,
-    body:
-      findHotSlice(ctx, row, { start, end }) ??
-      (await openBody(ctx, row, { start, end }, { objectKey, signal: request.signal })),
+    body: findHotSlice(ctx, row, { start, end }) ?? (await openBody(ctx, row, { start, end }, options)),
   };
 }
 

@@ -2,12 +2,15 @@
  * The public actions that a replica request implies. Its own permissions stand for some of them, which an explicit Deny then still refuses;
  * the others must be allowed. Conditions see the facts of the document, as those of the headers that it stands for.
  */
+
 import { assertNotDenied, authorize, type Caller } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { groupUris } from '../../domain/access/acl.ts';
 import type { ReplicaEffect, ReplicaEffects } from '../../domain/objects/commit-replica.ts';
-import type { ReplicaDocument } from '../../metadata/objects/properties.ts';
+import { encryptionNames, type ReplicaDocument } from '../../metadata/objects/properties.ts';
 import type { Grant, ObjectRow } from '../../metadata/tables.ts';
+import { bypassAction } from '../../protocol/operations/operations.ts';
+import { aclPermissions } from '../../protocol/schemas/common.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 
 interface Implied {
@@ -30,7 +33,7 @@ const implied: Readonly<Record<ReplicaEffect, Implied>> = {
     stands: ['s3:PutObjectAcl', 's3:PutObjectVersionAcl'],
   },
   retention: { allowedBy: both('s3:PutObjectRetention'), stands: [] },
-  bypass: { allowedBy: both('s3:BypassGovernanceRetention'), stands: [] },
+  bypass: { allowedBy: both(bypassAction), stands: [] },
   'legal-hold': { allowedBy: both('s3:PutObjectLegalHold'), stands: [] },
   'delete-marker': { allowedBy: both('s3:ReplicateDelete'), stands: ['s3:DeleteObject'] },
   removal: { allowedBy: both('s3:ReplicateDelete'), stands: ['s3:DeleteObjectVersion'] },
@@ -87,7 +90,7 @@ function impliedHeaders(
     'object-lock-retain-until-date':
       lock.retainUntil === undefined ? undefined : new Date(lock.retainUntil).toISOString(),
     'object-lock-legal-hold': lock.legalHold === undefined ? undefined : lock.legalHold ? 'ON' : 'OFF',
-    'server-side-encryption': encryption && (encryption.by === 'provider' ? 'aws:kms' : 'AES256'),
+    'server-side-encryption': encryption && encryptionNames[encryption.by],
     'server-side-encryption-aws-kms-key-id': encryption?.by === 'provider' ? encryption.keyId : undefined,
     acl: undefined,
     ...grantHeaders(acl),
@@ -100,10 +103,8 @@ function impliedHeaders(
   return headers;
 }
 
-const permissions = ['READ', 'WRITE', 'READ_ACP', 'WRITE_ACP', 'FULL_CONTROL'] as const;
-
 function grantHeaders(acl: readonly Grant[] = []): Readonly<Record<string, string | undefined>> {
-  const entries = permissions.map((permission) => {
+  const entries = aclPermissions.map((permission) => {
     const grantees = acl
       .filter((grant) => grant.permission === permission)
       .map(({ grantee }) =>

@@ -1,23 +1,22 @@
-/** Multipart uploads: CreateMultipartUpload opens a session bound to its cluster, UploadPart and UploadPartCopy add to it, and CompleteMultipartUpload or AbortMultipartUpload end it. */
+/**
+ * Multipart uploads: CreateMultipartUpload opens a session bound to its cluster, UploadPart and UploadPartCopy add to
+ * it, and CompleteMultipartUpload or AbortMultipartUpload end it.
+ */
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
-import { type ChecksumAlgorithm, checksumAlgorithms } from '../../domain/content/digests.ts';
+import { type ChecksumAlgorithm, checksumFacts } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { lookUpVersion, readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
-import {
-  defaultChecksumType,
-  type ListedPart,
-  type ObjectClaims,
-  partNumberMax,
-} from '../../domain/uploads/part-list.ts';
+import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { abortUpload, createUpload, openUploading, writePart } from '../../domain/uploads/upload-session.ts';
 import type { Checksum, UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
+import { checksumNames, checksumTypes } from '../../protocol/schemas/common.ts';
 import {
   type CompletedPart,
   completeMultipartUpload,
@@ -28,7 +27,7 @@ import {
 import { copyPartResult } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
 import { claimedChecksum, parseAlgorithm, readContent } from '../../request/body.ts';
-import { defined, header, readUploadName } from '../../request/parameters.ts';
+import { defined, header, isOneOf, readUploadName } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
@@ -94,14 +93,14 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   );
 };
 
-/** CRCs can cover the whole object, hashes only be composed; CRC64NVME always covers the whole (public API). */
+/** The type of the checksum of the whole object: each algorithm allows one or both (`checksumFacts`). */
 function readChecksumType(
   request: Authorized,
   algorithm: ChecksumAlgorithm | undefined,
 ): Checksum['type'] | undefined {
   const raw = header(request, 'checksum-type')?.toUpperCase();
-  if (raw === undefined) return algorithm && defaultChecksumType(algorithm);
-  if (raw !== 'FULL_OBJECT' && raw !== 'COMPOSITE') {
+  if (raw === undefined) return algorithm && checksumFacts[algorithm].fallback;
+  if (!isOneOf(checksumTypes, raw)) {
     throw fail(
       'InvalidRequest',
       `Value for the checksum-type header is invalid: "${raw}" is neither COMPOSITE nor FULL_OBJECT.`,
@@ -112,8 +111,7 @@ function readChecksumType(
       'InvalidRequest',
       'The checksum-type header can only be used with the checksum-algorithm header.',
     );
-  const isHash = !algorithm.startsWith('CRC');
-  if ((isHash && raw === 'FULL_OBJECT') || (algorithm === 'CRC64NVME' && raw === 'COMPOSITE')) {
+  if (!checksumFacts[algorithm].types.includes(raw)) {
     throw fail(
       'InvalidRequest',
       `The ${raw} checksum type cannot be used with the ${algorithm} checksum algorithm.`,
@@ -202,7 +200,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
     found,
     { name, part, objectKey, record, requestId, signal },
     {
-      source: readObject(ctx, row, slice, { objectKey: sourceKey, signal }),
+      source: readObject(ctx, row, slice, { objectKey: sourceKey, signal, account: bucket.owner }),
       length,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },
@@ -249,7 +247,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     name: readUploadName(request),
     parts: parseParts(request),
     claims: readObjectClaims(request),
-    conditions: writeConditions(request),
+    conditions: await writeConditions(ctx, request),
     user: openKeyUser(ctx, request),
     customerKey: readCustomerKey(ctx, request),
     assertMayReplicate: async (document, effects) =>
@@ -305,7 +303,7 @@ function parseParts({ body }: AuthorizedInBucket): ListedPart[] {
 
 const toChecksums = (part: CompletedPart): ListedPart['checksums'] =>
   Object.fromEntries(
-    checksumAlgorithms.flatMap((algorithm) => {
+    checksumNames.flatMap((algorithm) => {
       const value = part[`Checksum${algorithm}`];
       return value === undefined ? [] : [[algorithm, value] as const];
     }),
@@ -320,7 +318,7 @@ function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
     });
   }
   const rawType = header(request, 'checksum-type')?.toUpperCase();
-  if (rawType !== undefined && rawType !== 'FULL_OBJECT' && rawType !== 'COMPOSITE')
+  if (rawType !== undefined && !isOneOf(checksumTypes, rawType))
     throw fail('InvalidRequest', `Value for the checksum-type header is invalid: "${rawType}".`);
   return defined({
     size: rawSize === undefined ? undefined : Number(rawSize),

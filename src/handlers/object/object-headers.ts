@@ -1,7 +1,6 @@
 /** The headers of an object: what a write sets, and what a read shows (public API "Object metadata"). */
 import { isAllowed } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { bucketLifecycle, readRules } from '../../domain/configurations/families.ts';
@@ -9,9 +8,19 @@ import { type Due, findAbort, findExpiration } from '../../domain/configurations
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/object-lock.ts';
 import { restoredUntil } from '../../domain/objects/read-object.ts';
 import type { BucketRow, Checksum, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import { findStorageClassName } from '../../ports/storage-classes.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
+import { type ChecksumFields, retentionModes } from '../../protocol/schemas/common.ts';
 import { asciiHeader, encodeWords, headerText, systemHeaders } from '../../protocol/wire.ts';
-import { defined, header, headersUnder, parseTags, type Tags, utf8Length } from '../../request/parameters.ts';
+import {
+  defined,
+  header,
+  headersUnder,
+  isOneOf,
+  parseTags,
+  type Tags,
+  utf8Length,
+} from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 
@@ -277,8 +286,9 @@ const sandbox: readonly HeaderPair[] = [
 const noHeaders: readonly HeaderPair[] = [];
 
 /**
- * Media types that a browser does not show as a document with scripts and does not run as a worker, which this header forbids too. The whole value must match: of a list of types browsers take the last
- * one, and an unknown one they may take for HTML.
+ * Media types that a browser does not show as a document with scripts and does not run as a worker, which this header
+ * forbids too. The whole value must match: of a list of types browsers take the last one, and an unknown one they may
+ * take for HTML.
  */
 const inert =
   /^(?:binary\/octet-stream|application\/(?:octet-stream|json|pdf|zip|gzip|x-(?!javascript|ecmascript)[\w.-]+|vnd\.[\w.-]+)|image\/(?:png|jpeg|gif|webp|avif|bmp)|(?:audio|video|font)\/[\w.-]+|text\/(?:plain|csv))(?:; ?charset=[\w-]+)?$/i;
@@ -309,7 +319,7 @@ const modeHeader = 'object-lock-mode';
 const dateHeader = 'object-lock-retain-until-date';
 const holdHeader = 'object-lock-legal-hold';
 
-/** The request asks to bypass GOVERNANCE; the operation table requires the permission. */
+/** The request asks to bypass GOVERNANCE. `also` of its row requires the permission; DeleteObjects asks for each key. */
 export const asksBypass = (request: AuthorizedInBucket): boolean =>
   header(request, 'bypass-governance-retention')?.toLowerCase() === 'true';
 
@@ -334,8 +344,7 @@ function readRetention(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket)
       elements: { ArgumentName: mode === undefined ? modeHeader : dateHeader },
     });
   }
-  if (mode !== 'GOVERNANCE' && mode !== 'COMPLIANCE')
-    throw invalid('Unknown wormMode directive.', modeHeader, mode);
+  if (!isOneOf(retentionModes, mode)) throw invalid('Unknown wormMode directive.', modeHeader, mode);
   if (!isoDate.test(until) || Number.isNaN(Date.parse(until)))
     throw invalid('The retain until date must be provided in ISO 8601 format', dateHeader, until);
   return futureRetention(ctx, { mode, until }, dateHeader);
@@ -387,20 +396,6 @@ export async function lockHeaders(
 
 // Checksums as XML elements.
 
-interface ChecksumFields {
-  ChecksumCRC32?: string;
-  ChecksumCRC32C?: string;
-  ChecksumCRC64NVME?: string;
-  ChecksumSHA1?: string;
-  ChecksumSHA256?: string;
-  ChecksumSHA512?: string;
-  ChecksumMD5?: string;
-  ChecksumXXHASH64?: string;
-  ChecksumXXHASH3?: string;
-  ChecksumXXHASH128?: string;
-  ChecksumType?: Checksum['type'];
-}
-
 export function toChecksumFields(checksum: Checksum | undefined): ChecksumFields {
   return checksum === undefined
     ? {}
@@ -420,7 +415,7 @@ export const partChecksumFields = (
 export function readStorageClass(request: AuthorizedInBucket): string {
   const raw = header(request, 'storage-class');
   if (raw === undefined || raw === '') return request.bucket.defaultClass ?? 'STANDARD';
-  const name = toWireClass(raw);
+  const name = findStorageClassName(raw);
   if (name === undefined) throw fail('InvalidStorageClass', { elements: { StorageClassRequested: raw } });
   return name;
 }

@@ -58,7 +58,7 @@ async function writeContent(ctx: Context, request: AuthorizedInBucket, content: 
     lock,
     owner,
     acl,
-    conditions: writeConditions(request),
+    conditions: await writeConditions(ctx, request),
     record,
     objectKey,
     requestId,

@@ -2,7 +2,6 @@
 import { authorize } from '../../auth/authorize.ts';
 import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl } from '../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../domain/access/object-ownership.ts';
@@ -24,11 +23,12 @@ import { createUpload } from '../../domain/uploads/upload-session.ts';
 import { type ReplicaDocument, replicaDocumentMax } from '../../metadata/objects/properties.ts';
 import { withoutTombstone } from '../../metadata/objects/removed-versions.ts';
 import { findSite } from '../../metadata/site.ts';
-import type { ObjectHeaders } from '../../metadata/tables.ts';
+import { checkColumns, type ObjectHeaders } from '../../metadata/tables.ts';
+import { findStorageClassName } from '../../ports/storage-classes.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { readReplica } from '../../protocol/schemas/replica.ts';
-import { readClaims } from '../../request/body.ts';
+import { findMemoryHolder, readClaims } from '../../request/body.ts';
 import { checkTagging, defined, header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
@@ -87,7 +87,10 @@ async function drawReplicaKey(ctx: Context, request: AuthorizedInBucket, documen
   const requested = requestedReplicaEncryption(document);
   const user = openKeyUser(ctx, request);
   if (requested.by === 'provider' && requested.keyId !== undefined)
-    assertAccountMayUse(ctx, request, await findKey(ctx, { name: requested.keyId, account: user.account }));
+    assertAccountMayUse(ctx, request, {
+      ...(await findKey(ctx, { name: requested.keyId, account: user.account })),
+      named: requested.keyId,
+    });
   return drawObjectKey(ctx, request, { requested, user });
 }
 
@@ -169,7 +172,7 @@ async function splitBody(
   const size = readDocumentLength(request);
   const { content, length } = request.payload;
   if (length !== undefined && length < size) throw fail('IncompleteBody');
-  const holder = request.identity?.owner ?? '';
+  const holder = findMemoryHolder(request);
   if (!bodyMemory.take(size, holder)) throw fail('SlowDown', 'Too many large requests are being read.');
   request.bufferedBytes += size;
   request.bufferedFor = holder;
@@ -220,14 +223,14 @@ function readReplicaId({ query }: AuthorizedInBucket, name: 'replica' | 'replica
 
 /** @throws MalformedJSON, InvalidArgument where the query names another version, or what a write with such headers is refused with */
 function readDocument(bytes: Uint8Array, version: string): ReplicaDocument {
-  const document = readReplica(bytes);
+  const document = checkColumns('sent', readReplica(bytes));
   if (document.version !== version)
     throw fail('InvalidArgument', {
       message: 'The query and the document name different versions.',
       elements: { ArgumentName: 'version', ArgumentValue: document.version },
     });
   if (document.marker) return bareMarker(document);
-  const storageClass = toWireClass(document.storageClass);
+  const storageClass = findStorageClassName(document.storageClass);
   if (storageClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: document.storageClass } });
   return { ...document, storageClass, headers: checkedHeaders(document.headers) };
@@ -292,9 +295,14 @@ async function readAccess(
 }
 
 function requestedReplicaEncryption({ encryption }: ReplicaDocument): RequestedEncryption {
-  if (encryption === undefined) return { by: 'default' };
-  if (encryption.by === 'gateway') return { by: 'service' };
-  return { by: 'provider', keyId: encryption.keyId };
+  switch (encryption?.by) {
+    case undefined:
+      return { by: 'default' };
+    case 'gateway':
+      return { by: 'service' };
+    case 'provider':
+      return { by: 'provider', keyId: encryption.keyId };
+  }
 }
 
 const replicaQuestion = ({ bucket, key }: AuthorizedInBucket) => ({

@@ -1,9 +1,19 @@
 /** Rows of clusters and of rebalancing. */
 
-import type { At, MetadataStore, Outcome, Revision, SideChange, Stored } from '../../ports/metadata-store.ts';
+import {
+  type At,
+  MetadataDamaged,
+  type MetadataStore,
+  type Outcome,
+  type Revision,
+  type SideChange,
+  type Stored,
+} from '../../ports/metadata-store.ts';
 import { bucketSlots } from '../buckets/buckets.ts';
 import { type ClusterRow, clusterState, type RebalanceRow, rebalance } from '../records/clusters.ts';
+import { soundPage, undefinedIfDamaged } from '../sound-rows.ts';
 import { LeaseLost } from './leases.ts';
+import { longPast } from './tasks.ts';
 
 // Rows of data clusters: few, in one partition.
 
@@ -14,8 +24,27 @@ const clustersAt: At<typeof clusterState> = { table: clusterState, in: { slot: 0
 /** The largest number of rows, tombstones of removed clusters included. */
 const clustersMax = 10_000;
 
-export const everyCluster = (metadata: Metadata): Promise<readonly Stored<ClusterRow>[]> =>
-  metadata.scan(clustersAt).next(clustersMax);
+/** The rows that can be read, and whether there are others. */
+interface ClusterRows {
+  readonly found: readonly Stored<ClusterRow>[];
+  readonly hasDamaged: boolean;
+}
+
+export async function readClusters(metadata: Pick<MetadataStore, 'scan'>): Promise<ClusterRows> {
+  const { rows, damaged } = await soundPage(metadata.scan(clustersAt), clustersMax);
+  return { found: rows, hasDamaged: damaged.length > 0 };
+}
+
+/** The rows of the clusters, in which damaged ones are left out. */
+export const everyCluster = async (
+  metadata: Pick<MetadataStore, 'scan'>,
+): Promise<readonly Stored<ClusterRow>[]> => (await readClusters(metadata)).found;
+
+/** Writes the row of a cluster in place of a damaged one. @returns false where it can be read, or the store cannot replace it */
+export const replaceCluster = async (
+  metadata: Pick<MetadataStore, 'replaceDamaged'>,
+  row: Omit<ClusterRow, 'slot'>,
+): Promise<boolean> => (await metadata.replaceDamaged?.(clustersAt, { ...row, slot: 0 })) ?? false;
 
 export const findCluster = (metadata: Metadata, id: string): Promise<Stored<ClusterRow> | undefined> =>
   metadata.get(clustersAt, { id });
@@ -45,10 +74,10 @@ const rebalanceAt: At<typeof rebalance> = { table: rebalance, in: { group: 0 } }
 /** The state of a slot; one that was never processed has no pass. */
 export type SlotRow = Omit<RebalanceRow, 'group' | 'generation'>;
 
+/** A slot whose row is damaged counts as one that was never processed, so the other slots go on and no drain ends. */
 export async function rebalanceRows(metadata: Pick<MetadataStore, 'scan'>): Promise<readonly SlotRow[]> {
-  const found = new Map(
-    (await metadata.scan(rebalanceAt).next(bucketSlots)).map(({ row }) => [row.slot, row]),
-  );
+  const { rows } = await soundPage(metadata.scan(rebalanceAt), bucketSlots);
+  const found = new Map(rows.map(({ row }) => [row.slot, row]));
   return Array.from({ length: bucketSlots }, (_, slot) => found.get(slot) ?? { slot });
 }
 
@@ -57,8 +86,9 @@ const find = (
   slot: number,
 ): Promise<Stored<RebalanceRow> | undefined> => metadata.get(rebalanceAt, { slot });
 
+/** As `rebalanceRows`. */
 export const findRebalance = async (metadata: Pick<MetadataStore, 'get'>, slot: number): Promise<SlotRow> =>
-  (await find(metadata, slot))?.row ?? { slot };
+  (await find(metadata, slot).catch(undefinedIfDamaged))?.row ?? { slot };
 
 /** A slot that the holder of its lease may write, until a later holder claims it. */
 export class ClaimedSlot {
@@ -97,17 +127,31 @@ export class ClaimedSlot {
   }
 }
 
+/** Removes a damaged row, so that the slot begins again: a pass may be repeated, because a version that was moved is not moved again. */
+async function findOrRemove(
+  metadata: Pick<MetadataStore, 'get' | 'replaceDamaged'>,
+  slot: number,
+): Promise<Stored<RebalanceRow> | undefined> {
+  try {
+    return await find(metadata, slot);
+  } catch (cause) {
+    if (!(cause instanceof MetadataDamaged) || metadata.replaceDamaged === undefined) throw cause;
+    await metadata.replaceDamaged(rebalanceAt, { group: 0, slot, generation: 0 }, longPast);
+    return find(metadata, slot);
+  }
+}
+
 /** Attempts against holders that claim the slot concurrently. */
 const claimsMax = 8;
 
 /** Fences all earlier holders of the slot's lease. @throws LeaseLost when a later holder has claimed the slot */
 export async function claimSlot(
-  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  metadata: Pick<MetadataStore, 'get' | 'commit' | 'replaceDamaged'>,
   slot: number,
   generation: number,
 ): Promise<ClaimedSlot> {
   for (let attempt = 0; attempt < claimsMax; attempt += 1) {
-    const found = await find(metadata, slot);
+    const found = await findOrRemove(metadata, slot);
     if (found !== undefined && found.row.generation > generation) break;
     const row: RebalanceRow = { ...(found?.row ?? { group: 0, slot }), generation };
     const outcome = await metadata.commit(rebalanceAt, [{ put: row, expect: found?.revision ?? 'absent' }]);

@@ -6,15 +6,17 @@
  */
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { type At, commitLimits, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
-import { type HourlyRow, hourlyQueues, type QueueHour } from '../records/queues.ts';
+import { commitLimits, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
+import type { HourlyRow, QueueHour } from '../records/queues.ts';
 import { nextSound } from '../sound-rows.ts';
 import {
   type HourlyQueue,
+  hourAt,
   hourMs,
   placementsEndMs,
+  placeRow,
+  putHourlyRow,
   type QueueCtx,
-  queuedByHour,
   queueHour,
   scanHours,
 } from './hourly-queues.ts';
@@ -24,11 +26,6 @@ import { applyInTerm, assertLeads, beginTerm, type TaskKind, type Term } from '.
 const pageMax = 200;
 
 type Place = Pick<QueueHour, 'queue' | 'slot' | 'hour'>;
-
-const rowsAt = ({ queue, slot, hour }: Place): At<typeof hourlyQueues> => ({
-  table: hourlyQueues,
-  in: { queue, slot, hour },
-});
 
 /** When this process last found an hour empty, by its monotonic clock; so an old, empty hour is not read in each pass. */
 class EmptyHours {
@@ -90,32 +87,72 @@ export const listsOldHoursAt = ({ caches }: Pick<ReadCtx, 'caches'>, queue: Hour
 
 const formatPlace = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
 
-/** The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. Damaged rows are passed over. */
+/**
+ * The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. Rows that were due
+ * before `from`, and damaged ones, are passed over.
+ */
 export async function* dueRowsOfHour(
   { caches, metadata, clock }: ReadCtx,
   place: Place,
-  { now, max = Number.POSITIVE_INFINITY }: { readonly now: number; readonly max?: number },
+  {
+    now,
+    from,
+    max = Number.POSITIVE_INFINITY,
+    firstPage = pageMax,
+  }: {
+    readonly now: number;
+    readonly from?: number | undefined;
+    readonly max?: number;
+    readonly firstPage?: number;
+  },
 ): AsyncGenerator<HourlyRow> {
-  const cursor = metadata.scan(rowsAt(place), { before: { due: now + 1 } });
+  if (from !== undefined && from >= (place.hour + 1) * hourMs) return;
+  const cursor = metadata.scan(hourAt(place), {
+    ...(from === undefined ? {} : { from: { due: from } }),
+    before: { due: now + 1 },
+  });
   let left = max;
   let isEmpty = true;
-  for (let page = await read(); page.length > 0; page = await read()) {
+  for (let page = await read(firstPage); page.length > 0; page = await read()) {
     isEmpty = false;
     for (const { row } of page) yield row;
     left -= page.length;
     if (left <= 0) return;
   }
   const isOver = now >= (place.hour + 1) * hourMs + placementsEndMs;
-  if (isEmpty && isOver) caches.of(EmptyHours).since.set(formatPlace(place), clock.elapsed());
+  if (isEmpty && isOver && from === undefined)
+    caches.of(EmptyHours).since.set(formatPlace(place), clock.elapsed());
 
-  function read() {
-    return nextSound(cursor, Math.min(pageMax, left));
+  function read(count = pageMax) {
+    return nextSound(cursor, Math.min(count, left));
+  }
+}
+
+/**
+ * Reads rows of many places that are due at `now`, at most `max` of them. Each place gets an equal share of what is left to read, so that a
+ * backlog in one of them does not hide the rows of others. A row `isCut` where its place may have more rows than its share.
+ */
+export async function* dueRowsInShares(
+  ctx: ReadCtx,
+  places: readonly Place[],
+  { now, max }: { readonly now: number; readonly max: number },
+): AsyncGenerator<{ readonly row: HourlyRow; readonly isCut: boolean }> {
+  let left = max;
+  for (const [index, place] of places.entries()) {
+    const share = Math.ceil(left / (places.length - index));
+    if (share === 0) return;
+    let read = 0;
+    for await (const row of dueRowsOfHour(ctx, place, { now, max: share })) {
+      read += 1;
+      yield { row, isCut: read === share };
+    }
+    left -= read;
   }
 }
 
 /** Removes a row in the commit that completes its task. */
 export const finishedRow = (row: HourlyRow): SideChange => ({
-  at: rowsAt(row),
+  at: hourAt(row),
   remove: { due: row.due, id: row.id },
 });
 
@@ -131,19 +168,23 @@ export async function finishHourlyRows(
 /** Rows that are put, or removed, together; a row has up to 24 KiB. */
 const movedMax = 16;
 
-const lanesTask = (queue: string): TaskKind<never> => ({ kind: `lanes-${queue}` });
+const lanesKind = (queue: string): TaskKind<never> => ({ kind: `lanes-${queue}`, frees: true });
 
-/** The right of a leader to move rows of the queue. After it returns, no earlier leader can remove a row from its slot. @throws LeaseLost */
+/**
+ * The right of a leader to move rows of the queue. After it returns, no earlier leader can remove a row from its slot.
+ * @throws LeaseLost
+ */
 export const beginLanes = (
   metadata: Pick<MetadataStore, 'get' | 'commit'>,
   queue: HourlyQueue,
   generation: number,
-): Promise<Term> => beginTerm(metadata, lanesTask(queue), generation);
+): Promise<Term> => beginTerm(metadata, lanesKind(queue), generation);
 
 /**
- * Moves rows of a queue, the oldest first, to another slot, where they keep their places in time. They are put before they are removed: a kill
- * between the two leaves both, and loses none. Only the removal is bound to the term: a later leader has read the slots after it began, so it has
- * seen the row in one of them, and a row that an earlier one puts late is a second copy.
+ * Moves rows of a queue, the oldest first, to another slot, where they keep their places in time. They are put before
+ * they are removed: a kill between the two leaves both, and loses none. Only the removal is bound to the term: a later
+ * leader has read the slots after it began, so it has seen the row in one of them, and a row that an earlier one puts
+ * late is a second copy.
  * @returns the hours that they are in
  * @throws LeaseLost
  */
@@ -160,37 +201,17 @@ export async function moveHourlyRows(
   },
 ): Promise<readonly number[]> {
   // Most leaders that were paused learn of it here, and put nothing.
-  await assertLeads(ctx.metadata, lanesTask(queue), term);
-  const puts: SideChange[] = [];
+  await assertLeads(ctx.metadata, lanesKind(queue), term);
+  const moved: HourlyRow[] = [];
   for (const { row, slot } of moves) {
     const { due, id, task, attempts, requestId, traceparent } = row;
-    puts.push(await queuedByHour(ctx, { queue, slot }, { due, id, task, attempts, requestId, traceparent }));
+    moved.push(await placeRow(ctx, { queue, slot }, { due, id, task, attempts, requestId, traceparent }));
   }
-  for (let n = 0; n < puts.length; n += movedMax) await ctx.metadata.apply(puts.slice(n, n + movedMax));
+  for (let n = 0; n < moved.length; n += movedMax)
+    await ctx.metadata.apply(moved.slice(n, n + movedMax).map(putHourlyRow));
   for (let n = 0; n < moves.length; n += movedMax) {
     const changes = moves.slice(n, n + movedMax).map(({ row }) => finishedRow(row));
-    await applyInTerm(ctx.metadata, lanesTask(queue), { term, changes });
+    await applyInTerm(ctx.metadata, lanesKind(queue), { term, changes });
   }
-  // The cast: each of them puts a row of this table.
-  return puts.map((change) => (change as { readonly put: HourlyRow }).put.hour);
-}
-
-/**
- * Replaces a row by one that is due later, with one attempt more. The new row is written first: a kill between the two writes leaves both,
- * so the task is carried out twice and never lost.
- */
-export async function retryHourlyRow(
-  ctx: QueueCtx,
-  row: HourlyRow,
-  { due, task = row.task }: { readonly due: number; readonly task?: unknown },
-): Promise<void> {
-  const { slot, id, requestId, traceparent } = row;
-  // The cast: only the names of hourly queues are stored in this table.
-  const queue = row.queue as HourlyQueue;
-  const attempts = row.attempts + 1;
-  const later = Math.max(due, row.due + 1);
-  await ctx.metadata.apply([
-    await queuedByHour(ctx, { queue, slot }, { task, id, due: later, requestId, attempts, traceparent }),
-  ]);
-  await ctx.metadata.apply([finishedRow(row)]);
+  return moved.map(({ hour }) => hour);
 }

@@ -9,15 +9,19 @@ import { hashToShard } from '../../base/shard.ts';
 import type { Clock } from '../../ports/clock.ts';
 import {
   type At,
+  commitLimits,
+  MetadataDamaged,
   type MetadataStore,
+  RowTooLong,
+  rowBytes,
   type SideChange,
   StoreUnavailable,
 } from '../../ports/metadata-store.ts';
 import type { Cause } from '../../ports/trace.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
-import { nextSound, soundPages } from '../sound-rows.ts';
-import { type QueuedOptions, queueSlot, queueSlots } from './queues.ts';
-import { findTask, putTask, type TaskKind } from './tasks.ts';
+import { countRows, soundPages } from '../sound-rows.ts';
+import { failureBytes, type QueuedOptions, queueSlot, queueSlots } from './queues.ts';
+import { findSoundTask, findTask, putTask, type TaskKind } from './tasks.ts';
 
 export const hourlyQueueNames = ['notify', 'replication', 'access-log'] as const;
 export type HourlyQueue = (typeof hourlyQueueNames)[number];
@@ -25,14 +29,19 @@ export type HourlyQueue = (typeof hourlyQueueNames)[number];
 export const hourMs = 60 * 60 * 1000;
 export const queueHour = (time: number): number => Math.floor(time / hourMs);
 
-const hourAt = ({ queue, slot, hour }: Omit<QueueHour, 'rows'>): At<typeof hourlyQueues> => ({
+/** The partition of an hour in one slot. */
+export const hourAt = ({
+  queue,
+  slot,
+  hour,
+}: Pick<QueueHour, 'queue' | 'slot' | 'hour'>): At<typeof hourlyQueues> => ({
   table: hourlyQueues,
   in: { queue, slot, hour },
 });
 const hoursAt = (queue: string): At<typeof queueHours> => ({ table: queueHours, in: { queue } });
 
 type Metadata = Pick<MetadataStore, 'apply' | 'scan' | 'clear'>;
-type Placing = Pick<MetadataStore, 'apply' | 'get'>;
+type Placing = Pick<MetadataStore, 'apply' | 'get' | 'now'>;
 
 /**
  * How long a process caches that an hour is announced, and which hours are closed. Measured by its own monotonic clock, so that a
@@ -75,11 +84,10 @@ export const hashToLane = (target: string): number => hashToShard(target, lanes)
 /** The slot of a key in the lane of a target. */
 export const laneSlot = (target: string, key: string): number =>
   hashToLane(target) * queueSlots + queueSlot(key);
-export const laneOfSlot = (slot: number): number => Math.floor(slot / queueSlots) % lanes;
 
 /**
- * Beside its lane a target has a waiting lane for each shard of its tenants, into which the consumer moves rows that shall not stand in the way
- * of others. The highest slot still fits into 31 bits.
+ * Beside its lane a target has a waiting lane for each shard of its tenants, into which the consumer moves rows that
+ * shall not stand in the way of others. The highest slot still fits into 31 bits.
  */
 const waitingShards = 2_047;
 const laneSlots = lanes * queueSlots;
@@ -89,27 +97,23 @@ export const waitingSlot = (slot: number, tenant: string): number =>
 export const isWaitingSlot = (slot: number): boolean => slot >= laneSlots;
 /** One number for each lane, those of waiting rows included. */
 export const anyLaneOfSlot = (slot: number): number => Math.floor(slot / queueSlots);
+export const isWaitingLane = (lane: number): boolean => lane >= lanes;
+/** The lane of the target that a lane, or a waiting lane, belongs to. */
+export const targetLane = (lane: number): number => lane % lanes;
+export const laneOfSlot = (slot: number): number => targetLane(anyLaneOfSlot(slot));
+
+type Within = { readonly queue: HourlyQueue } & ({ readonly slotKey: string } | { readonly slot: number });
+type HourlyOptions = QueuedOptions & { readonly task: unknown };
 
 /**
- * The side change that queues a task in the commit that requires it. The hour is announced first, by a write of its own: an announced
- * hour may have no rows, but every row is in an announced hour. A row never goes into a closed hour, because the leader deletes
- * closed hours whole.
+ * The row of a new task, in its hour. The hour is announced first, by a write of its own: an announced hour may have no rows, but every row
+ * is in an announced hour. A row never goes into a closed hour, because the leader deletes closed hours whole.
  */
-export async function queuedByHour(
+export async function placeRow(
   { caches, metadata, clock, trace }: QueueCtx,
-  {
-    queue,
-    ...within
-  }: { readonly queue: HourlyQueue } & ({ readonly slotKey: string } | { readonly slot: number }),
-  {
-    task,
-    id,
-    due,
-    requestId,
-    attempts = 0,
-    traceparent = trace?.traceparent,
-  }: QueuedOptions & { readonly task: unknown },
-): Promise<SideChange> {
+  { queue, ...within }: Within,
+  { task, id, due, requestId, attempts = 0, traceparent = trace?.traceparent }: HourlyOptions,
+): Promise<HourlyRow> {
   const { announced, closed } = caches.of(KnownHours);
   const now = clock.elapsed();
   const until = now + placedMaxMs;
@@ -128,16 +132,47 @@ export async function queuedByHour(
     announced.set(name, until);
   }
   const cause = traceparent === undefined ? {} : { traceparent };
-  const row: HourlyRow = { ...place, due, id, task, attempts, requestId, ...cause };
-  return { at: hourAt(place), put: row };
+  return { ...place, due, id, task, attempts, requestId, ...cause };
+}
+
+export const putHourlyRow = (row: HourlyRow): SideChange => ({ at: hourAt(row), put: row });
+
+/** The side change that queues a task in the commit that requires it. */
+export const queuedByHour = async (ctx: QueueCtx, at: Within, options: HourlyOptions): Promise<SideChange> =>
+  putHourlyRow(await placeRow(ctx, at, options));
+
+/**
+ * As `queuedByHour`, for a new task whose failure is stored if it cannot be carried out.
+ * @throws RowTooLong where its failure would not fit into a row
+ */
+export async function queuedTask(
+  ctx: QueueCtx,
+  at: { readonly queue: HourlyQueue; readonly slot: number },
+  options: HourlyOptions,
+): Promise<SideChange> {
+  const row = await placeRow(ctx, at, options);
+  const bytes = rowBytes(row);
+  const bytesMax = commitLimits.rowBytes - failureBytes;
+  if (bytes > bytesMax)
+    throw new RowTooLong(`a task of the queue ${at.queue} takes ${bytesMax} bytes, not ${bytes}`);
+  return putHourlyRow(row);
 }
 
 const noneClosed: ClosedHours = { below: 0, open: 0 };
 
-const listClosedHours = async (
-  metadata: Pick<MetadataStore, 'get'>,
+/** Where the row is damaged, all hours before the present one count as closed, because a row in a closed hour would be deleted. */
+async function listClosedHours(
+  metadata: Pick<MetadataStore, 'get' | 'now'>,
   queue: HourlyQueue,
-): Promise<ClosedHours> => (await findTask(metadata, closedHours, queue))?.state ?? noneClosed;
+): Promise<ClosedHours> {
+  try {
+    return (await findTask(metadata, closedHours, queue))?.state ?? noneClosed;
+  } catch (cause) {
+    if (!(cause instanceof MetadataDamaged)) throw cause;
+    const present = queueHour(await metadata.now());
+    return { below: present, open: present };
+  }
+}
 
 /**
  * Closes the hours before `below` permanently; hours that another leader closed stay closed. Other processes learn of it within
@@ -149,7 +184,7 @@ export async function closeHours(
   { below, open }: ClosedHours,
 ): Promise<void> {
   for (let attempt = 0; attempt < closingsMax; attempt += 1) {
-    const found = await findTask(metadata, closedHours, queue);
+    const found = await findSoundTask(metadata, closedHours, queue);
     const former = found?.state ?? noneClosed;
     if (former.below >= below && former.open >= open) return;
     const state = { below: Math.max(below, former.below), open: Math.max(open, former.open) };
@@ -183,17 +218,9 @@ export async function countHour(
   hour: QueueHour,
   { max, signal }: { readonly max: number; readonly signal: AbortSignal },
 ): Promise<{ readonly rows: number; readonly oldest: number | undefined }> {
-  const cursor = metadata.scan({ ...hourAt(hour) }, { columns: ['due'] });
-  let rows = 0;
-  let oldest: number | undefined;
-  const read = () => nextSound(cursor, Math.min(1_000, max - rows));
-  for (let page = await read(); page.length > 0; page = await read()) {
-    signal.throwIfAborted();
-    oldest ??= page[0]?.row.due;
-    rows += page.length;
-    if (rows >= max) break;
-  }
-  return { rows, oldest };
+  const cursor = metadata.scan(hourAt(hour), { columns: ['due'] });
+  const { rows, first } = await countRows(cursor, { max, signal });
+  return { rows, oldest: first?.due };
 }
 
 /** Stores the count of a finished hour. */

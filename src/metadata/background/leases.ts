@@ -9,6 +9,7 @@
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
  * | runs of fsck that repair | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
  * | `force-empty`, `reshard`, `rewrap` | progress of a task | the commit states the revision of the task that the page began with |
+ * | `force-empty` | deletes versions | a page reads its task first; a page that is running when the task ends deletes only versions that it has read |
  * | `bucket-stats`, `usage-rollup`, `quota-reconcile`, `audit-retention`, `health-history`, `fsck`, `scrub`, `lifecycle` | samples, sums and seals, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
@@ -17,10 +18,16 @@
  * | `replicator` | versions at peers, their status, the position of a resync | a peer keeps one version of an id; the status states the revision that was sent; the position states the revision that the page began with |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */
-import type { At, MetadataStore, Revision } from '../../ports/metadata-store.ts';
+import {
+  type At,
+  MetadataDamaged,
+  type MetadataStore,
+  type Revision,
+  type Stored,
+} from '../../ports/metadata-store.ts';
 import { type LeaseRow, leases } from '../records/processes.ts';
 
-type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
+type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now' | 'replaceDamaged'>;
 
 /** A lease as its holder knows it. The holder renews it well before `expires`, or stops. */
 export interface Lease {
@@ -47,8 +54,8 @@ export const slotLease = (worker: string, slot: number): string => `${worker}-${
 /** The lease of a run of fsck that changes something. */
 export const repairLease = 'fsck-mending';
 
-/** Their leases are written on a full disk too, because they free it. */
-const freeingWorkers = ['gc', 'force-empty', 'lifecycle'] as const;
+/** Their leases are written on a full disk too, because they free it: deliveries remove rows. */
+const freeingWorkers = ['gc', 'force-empty', 'lifecycle', 'notify', 'replicator'] as const;
 
 const leaseAt = (name: string): At<typeof leases> => ({ table: leases, in: { name } });
 
@@ -78,7 +85,7 @@ export async function acquireLease(
   },
 ): Promise<Lease | undefined> {
   const { name, holder, ttlMs, process, hasEnded } = requested;
-  const [found, now] = await Promise.all([metadata.get(leaseAt(name), {}), metadata.now()]);
+  const [found, now] = await Promise.all([findSoundLease(metadata, name, ttlMs), metadata.now()]);
   if (found !== undefined && found.row.expires > now) {
     const { process: former } = found.row;
     if (former === undefined || hasEnded?.(former) !== true) return undefined;
@@ -92,6 +99,26 @@ export async function acquireLease(
     ...(process === undefined ? {} : { process }),
   };
   return put(metadata, row, found?.revision ?? 'absent');
+}
+
+/**
+ * The row of a lease. A damaged one is written again: as held, because its holder may still work, until that holder has failed to renew
+ * it; and with the time as its generation, which is greater than a number that grows by one with each holder.
+ */
+export async function findSoundLease(
+  metadata: Metadata,
+  name: string,
+  ttlMs: number,
+): Promise<Stored<LeaseRow> | undefined> {
+  try {
+    return await metadata.get(leaseAt(name), {});
+  } catch (cause) {
+    if (!(cause instanceof MetadataDamaged) || metadata.replaceDamaged === undefined) throw cause;
+    const now = await metadata.now();
+    const row = { name, holder: '', generation: now, expires: now + ttlMs };
+    await metadata.replaceDamaged(leaseAt(name), row);
+    return metadata.get(leaseAt(name), {});
+  }
 }
 
 /** The row of a lease, held or expired. */

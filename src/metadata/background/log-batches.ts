@@ -3,11 +3,21 @@
  * The commit of the object removes the batch's first row from the queue, so a leader that finds a batch knows whether its object was
  * committed. Then the other rows are removed, then the batch. So a kill at any point writes no line twice and loses none.
  */
-import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { type AccessLogTask, type HourlyRow, hourlyQueues } from '../records/queues.ts';
-import { soundPages } from '../sound-rows.ts';
+import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { AccessLogTask, HourlyRow } from '../records/queues.ts';
+import { soundPages, undefinedIfDamaged } from '../sound-rows.ts';
+import { hourAt } from './hourly-queues.ts';
 import { LeaseLost } from './leases.ts';
-import { beginTerm, everyTask, findTask, putTask, putTasks, type TaskKind, type Term } from './tasks.ts';
+import {
+  beginTerm,
+  everyTask,
+  findSoundTask,
+  findTask,
+  putTask,
+  putTasks,
+  type TaskKind,
+  type Term,
+} from './tasks.ts';
 
 /** A line of the queue, by its place in its hour. */
 export interface LogLine {
@@ -51,10 +61,8 @@ const removalsMax = 64;
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'apply'>;
 
-const rowsAt = ({ slot, hour }: Pick<LogBatch, 'slot' | 'hour'>): At<typeof hourlyQueues> => ({
-  table: hourlyQueues,
-  in: { queue: 'access-log', slot, hour },
-});
+const rowsAt = ({ slot, hour }: Pick<LogBatch, 'slot' | 'hour'>) =>
+  hourAt({ queue: 'access-log', slot, hour });
 
 /** After it returns, no earlier leader can store a batch. @throws LeaseLost */
 export const beginLogs = (metadata: Metadata, generation: number): Promise<Term> =>
@@ -99,7 +107,7 @@ export async function leftBatches(metadata: Metadata, term: Term): Promise<reado
 }
 
 async function removeTask(metadata: Metadata, name: string, term: Term): Promise<void> {
-  const found = await findTask(metadata, everything, name);
+  const found = await findSoundTask(metadata, everything, name);
   if (found === undefined) return;
   const changes = [{ remove: { name }, expect: found.revision }];
   const outcome = await putTasks(metadata, everything, { changes, term });
@@ -113,11 +121,16 @@ export const isOpenBatch = async (metadata: Metadata, batch: LogBatch): Promise<
 /** For the commit of the object. */
 export const closesBatch = (batch: LogBatch): SideChange => ({ at: rowsAt(batch), remove: batch.first });
 
-/** The names of the batch's lines, in order. */
+/**
+ * The names of the batch's lines, in order. Lines whose names are damaged stay in the queue and come with a later batch, so those of an
+ * object that is committed are delivered twice.
+ */
 async function batchLines(metadata: Metadata, batch: LogBatch): Promise<readonly LogLine[]> {
   const names: string[] = [];
   for (let n = 0; n * namesMax < batch.lines; n += 1)
-    names.push(...((await findTask(metadata, parts, partName(batch.id, n)))?.state ?? []));
+    names.push(
+      ...((await findTask(metadata, parts, partName(batch.id, n)).catch(undefinedIfDamaged))?.state ?? []),
+    );
   return names.map(readLine);
 }
 

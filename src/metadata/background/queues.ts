@@ -1,11 +1,19 @@
 /** The queues of the background, dead letters, and imported objects that no version names any more. */
+import { BoundedCache } from '../../base/bounded-cache.ts';
 import { hashToShard } from '../../base/shard.ts';
-import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import {
+  type At,
+  type Cursor,
+  commitLimits,
+  type MetadataStore,
+  rowBytes,
+  type SideChange,
+} from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { mergeRows, newestFirst } from '../objects/objects.ts';
 import { importReleased, type ReleasedRow } from '../records/clusters.ts';
 import { type DeadLetter, type NotifyTask, type QueueRow, queues } from '../records/queues.ts';
-import { nextSound, soundPages } from '../sound-rows.ts';
+import { countRows, nextSound, undefinedIfDamaged } from '../sound-rows.ts';
 
 // Work for the background: immutable rows, read in order of their due time, slot by slot.
 
@@ -43,12 +51,18 @@ export interface QueuedOptions {
   readonly traceparent?: string | undefined;
 }
 
+function queuedRow(
+  queue: QueueName,
+  slotKey: string,
+  { task, id, due, requestId, attempts = 0 }: QueuedOptions & { readonly task: unknown },
+): QueueRow {
+  return { queue, slot: queueSlot(slotKey), due, id, task, attempts, requestId };
+}
+
 /** The side change that queues a task, for the commit that makes the task necessary. */
 export function queued(queue: QueueName, slotKey: string, task: unknown, options: QueuedOptions): SideChange {
-  const slot = queueSlot(slotKey);
-  const { id, due, requestId, attempts = 0 } = options;
-  const row: QueueRow = { queue, slot, due, id, task, attempts, requestId };
-  return { at: queueAt(queue, slot), put: row };
+  const row = queuedRow(queue, slotKey, { ...options, task });
+  return { at: queueAt(queue, row.slot), put: row };
 }
 
 /** The rows of a slot that are due at `now`, the oldest first. Damaged rows are passed over. */
@@ -83,34 +97,174 @@ export async function finishRows(
   taken: readonly QueueRow[],
   options: { readonly failed: ReadonlySet<QueueRow>; readonly now: number },
 ): Promise<void> {
-  const removal = (row: QueueRow): SideChange => ({
-    at: queueAt(row.queue, row.slot),
-    remove: { due: row.due, id: row.id },
-  });
   const done = taken.filter((row) => !options.failed.has(row));
   if (done.length > 0) await metadata.apply(done.map(removal));
   // One by one, because a row may be large and the size of one commit is bounded.
   for (const row of options.failed) {
-    const later = { due: options.now + retryDelayMs(row.attempts), attempts: row.attempts + 1 };
-    const again: QueueRow = { ...row, ...later };
-    await metadata.apply([{ at: queueAt(row.queue, row.slot), put: again }, removal(row)]);
+    const due = options.now + retryDelayMs(row.attempts);
+    await metadata.apply(replacement(row, { ...row, due, attempts: row.attempts + 1 }));
   }
+}
+
+/** Puts rows off that were not tried, each to a later due time (store time, ms), with their attempts as they were. */
+export async function putOffRows(
+  metadata: Pick<MetadataStore, 'apply'>,
+  rows: ReadonlyMap<QueueRow, number>,
+): Promise<void> {
+  let changes: SideChange[] = [];
+  let bytes = 0;
+  for (const [row, due] of rows) {
+    const again: QueueRow = { ...row, due };
+    const size = rowBytes(again);
+    if (changes.length + 2 > commitLimits.changes || bytes + size > commitLimits.bytes) {
+      await metadata.apply(changes);
+      [changes, bytes] = [[], 0];
+    }
+    changes.push(...replacement(row, again));
+    bytes += size;
+  }
+  if (changes.length > 0) await metadata.apply(changes);
+}
+
+const removal = (row: QueueRow): SideChange => ({
+  at: queueAt(row.queue, row.slot),
+  remove: { due: row.due, id: row.id },
+});
+
+const replacement = (row: QueueRow, again: QueueRow): readonly SideChange[] => [
+  { at: queueAt(row.queue, row.slot), put: again },
+  removal(row),
+];
+
+/** How many rows a queue or an index has, counted up to `max`. */
+export async function countQueue(
+  metadata: Pick<MetadataStore, 'scan'>,
+  queue: QueueName | `${QueueName}/${IndexName}`,
+  { max, signal }: { readonly max: number; readonly signal?: AbortSignal },
+): Promise<number> {
+  let count = 0;
+  for (let slot = 0; slot < queueSlots && count < max; slot += 1) {
+    const cursor = metadata.scan(queueAt(queue, slot), { columns: ['due'] });
+    count += (await countRows(cursor, { max: max - count, signal })).rows;
+  }
+  return count;
 }
 
 /** How many rows wait in a queue, counted up to `backlogMax`. */
-export async function backlog(metadata: Pick<MetadataStore, 'scan'>, queue: QueueName): Promise<number> {
-  let count = 0;
-  for (let slot = 0; slot < queueSlots && count < backlogMax; slot++) {
-    const cursor = allRows(metadata, queue, slot);
-    for await (const rows of soundPages(cursor, 500)) {
-      count += rows.length;
-      if (count >= backlogMax) break;
-    }
+export const backlog = (metadata: Pick<MetadataStore, 'scan'>, queue: QueueName): Promise<number> =>
+  countQueue(metadata, queue, { max: backlogMax });
+
+// Tasks that were given up: queues without a worker, read by operators. All rows are in the partitions of the queue; an
+// index has the rows of one bucket or target in partitions of its own, so that neither a read nor a count passes over
+// the rows of others. An entry of an index has the slot, time and id of its row, and no task.
+
+/** What an index selects by, such as `bucket/photos`. */
+type IndexName = `${'bucket' | 'target'}/${string}`;
+
+/** What a new task leaves of its row to the row that replaces it where it is given up: an error, and when it was first due. */
+export const failureBytes = 2 * 1024;
+/** Bytes of an error as JSON. */
+const errorBytesMax = failureBytes - 512;
+
+/**
+ * When this process first gave a task up, in store time (ms), by what names the task. The row has its place by this
+ * time, so a repetition after an error replaces the same row.
+ */
+export class AbandonedTasks {
+  readonly #byTask = new BoundedCache<number>({ name: 'abandoned-tasks', entriesMax: 10_000 });
+
+  /** Stores the row of the time at which the task was first given up, and removes the task. */
+  async giveUp(
+    task: string,
+    now: number,
+    { store, finish }: { store(at: number): Promise<void>; finish(): Promise<void> },
+  ): Promise<void> {
+    const at = this.#byTask.get(task) ?? now;
+    this.#byTask.set(task, at);
+    await store(at);
+    await finish();
+    this.#byTask.delete(task);
   }
-  return Math.min(count, backlogMax);
 }
 
-// Notifications that could not be delivered: a queue without a worker, read by operators.
+interface AbandonedRow extends QueuedOptions {
+  readonly task: { readonly error: string };
+  readonly indexes: readonly IndexName[];
+  /** Store time (ms). */
+  readonly expiresAt: number;
+}
+
+/**
+ * The entries are written before the row: an entry without a row is passed over, and a row without an entry would not
+ * be found. The error is cut to what fits into the row, so that every task that left `failureBytes` can be given up.
+ */
+export function abandonedRow(
+  queue: QueueName,
+  slotKey: string,
+  { indexes, expiresAt, task, ...options }: AbandonedRow,
+): readonly SideChange[] {
+  const bare = queuedRow(queue, slotKey, { ...options, task: { ...task, error: '' } });
+  const bytesMax = Math.min(commitLimits.rowBytes - rowBytes(bare), errorBytesMax);
+  const row = { ...bare, task: { ...task, error: cutToBytes(task.error, bytesMax) } };
+  const entries = indexes.map((index): QueueRow => ({ ...row, queue: `${queue}/${index}`, task: {} }));
+  return [...entries, row].map((put) => ({ at: queueAt(put.queue, put.slot), put, expiresAt }));
+}
+
+const encoder = new TextEncoder();
+
+/** The beginning of a text that takes so many bytes as JSON. */
+function cutToBytes(text: string, bytesMax: number): string {
+  let bytes = 0;
+  let end = 0;
+  for (const char of text) {
+    // Without its quotes.
+    bytes += encoder.encode(JSON.stringify(char)).length - 2;
+    if (bytes > bytesMax) break;
+    end += char.length;
+  }
+  return text.slice(0, end);
+}
+
+export const removeAbandoned = (
+  { queue, slot, due, id }: QueueRow,
+  indexes: readonly IndexName[],
+): readonly SideChange[] =>
+  [queue, ...indexes.map((index) => `${queue}/${index}`)].map((each) => ({
+    at: queueAt(each, slot),
+    remove: { due, id },
+  }));
+
+/** Rows of entries that are read together. */
+const entriesAtOnce = 16;
+
+/** The rows of entries, in their order. */
+export async function* readEntries(
+  metadata: Pick<MetadataStore, 'get'>,
+  queue: QueueName,
+  entries: AsyncIterable<QueueRow>,
+): AsyncGenerator<QueueRow> {
+  let batch: QueueRow[] = [];
+  const read = async (): Promise<readonly QueueRow[]> => {
+    const found = await Promise.all(
+      batch.map(({ slot, due, id }) =>
+        metadata.get(queueAt(queue, slot), { due, id }).catch(undefinedIfDamaged),
+      ),
+    );
+    batch = [];
+    return found.flatMap((stored) => (stored === undefined ? [] : [stored.row]));
+  };
+  for await (const entry of entries) {
+    batch.push(entry);
+    if (batch.length >= entriesAtOnce) yield* await read();
+  }
+  yield* await read();
+}
+
+/** The partitions of an index, or without one of the queue. */
+export const abandonedAt = (queue: QueueName, slot: number, index?: IndexName): At<typeof queues> =>
+  queueAt(index === undefined ? queue : `${queue}/${index}`, slot);
+
+// Notifications that could not be delivered.
 
 const queue = 'notify-dlq';
 
@@ -120,15 +274,26 @@ interface Abandoned {
   /** Store time (ms): when delivery was given up, and when the row expires. */
   readonly now: number;
   readonly expiresAt: number;
+  /** Of the event; '' for none. */
+  readonly bucket: string;
 }
 
-/** The row that replaces an undeliverable row of the `notify` queue. */
-export function deadLetter(row: QueueRow, { error, now, expiresAt }: Abandoned): SideChange {
+/** The row that replaces an undeliverable row of the `notify` queue, with its entries in the indexes. */
+export function deadLetter(
+  row: QueueRow,
+  { error, now, expiresAt, bucket }: Abandoned,
+): readonly SideChange[] {
   // The cast: each queue has one type of task.
-  const letter: DeadLetter = { ...(row.task as NotifyTask), error, since: row.due };
+  const letter: DeadLetter = { ...(row.task as NotifyTask), error, since: row.due, bucket };
   const { id, requestId, attempts } = row;
-  return { ...queued(queue, id, letter, { id, due: now, requestId, attempts }), expiresAt };
+  const options = { task: letter, id, due: now, requestId, attempts, expiresAt };
+  return abandonedRow(queue, id, { ...options, indexes: letterIndexes(letter) });
 }
+
+const letterIndexes = ({ sink, bucket = '' }: DeadLetter): readonly IndexName[] => [
+  `target/${sink}`,
+  ...(bucket === '' ? [] : [`bucket/${bucket}` as const]),
+];
 
 /** A position between two rows: rows before it are older. */
 interface LetterPlace {
@@ -156,17 +321,29 @@ export async function readDeadLetters(
 const isNewer = (a: LetterPlace, b: LetterPlace): boolean =>
   a.due > b.due || (a.due === b.due && a.id > b.id);
 
-/** The letters, the oldest first. */
-export const everyDeadLetter = (metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<QueueRow> =>
-  mergeRows(
-    Array.from({ length: queueSlots }, (_, slot) => allRows(metadata, queue, slot)),
+/** The letters, the oldest first: all, or those of a target or else of a bucket. */
+export function everyDeadLetter(
+  metadata: Pick<MetadataStore, 'scan' | 'get'>,
+  { target, bucket }: { readonly target?: string | undefined; readonly bucket?: string | undefined } = {},
+): AsyncGenerator<QueueRow> {
+  const ofBucket: IndexName | undefined = bucket === undefined ? undefined : `bucket/${bucket}`;
+  const index: IndexName | undefined = target === undefined ? ofBucket : `target/${target}`;
+  const rows = mergeRows(
+    Array.from({ length: queueSlots }, (_, slot) => metadata.scan(abandonedAt(queue, slot, index))),
     (a: LetterPlace, b: LetterPlace) => isNewer(b, a),
   );
+  return index === undefined ? rows : readEntries(metadata, queue, rows);
+}
 
-export const removeDeadLetter = ({ slot, due, id }: QueueRow): SideChange => ({
-  at: queueAt(queue, slot),
-  remove: { due, id },
-});
+/** How many letters a target has, counted up to `max`. */
+export const countDeadLetters = (
+  metadata: Pick<MetadataStore, 'scan'>,
+  target: string,
+  max: number,
+): Promise<number> => countQueue(metadata, `${queue}/target/${target}`, { max });
+
+export const removeDeadLetter = (row: QueueRow): readonly SideChange[] =>
+  removeAbandoned(row, letterIndexes(row.task as DeadLetter));
 
 // Upstream objects that were imported and that no version names any more.
 

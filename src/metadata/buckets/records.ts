@@ -5,6 +5,7 @@ import { int, type RowOf, table, text } from '../../ports/metadata-store.ts';
 export const documents = table({
   name: 'documents',
   kind: 'plain',
+  isExported: true,
   partition: ['id'],
   sort: ['segment'],
   columns: { id: text(), segment: int(), text: text() },
@@ -15,6 +16,7 @@ export interface DocumentRow extends RowOf<typeof documents> {}
 export const bucketsByOwner = table({
   name: 'buckets_by_owner',
   kind: 'plain',
+  isExported: true,
   partition: ['owner'],
   sort: ['name'],
   columns: { owner: text(), name: text(), created: int(), region: text() },
@@ -25,6 +27,7 @@ export interface OwnedBucketRow extends RowOf<typeof bucketsByOwner> {}
 export const bucketsAll = table({
   name: 'buckets_all',
   kind: 'plain',
+  isExported: true,
   partition: ['slot'],
   sort: ['name'],
   columns: { slot: int(), name: text() },

@@ -34,7 +34,10 @@ export const partUsage = (bucketId: string): string => `parts/${bucketId}`;
 /** The class of these parts in the counters of an account. */
 export const openParts = 'parts';
 
-/** The counters of all buckets of an account or an IAM user that has a quota: its objects in the class '', parts of open uploads in `openParts`. */
+/**
+ * The counters of all buckets of an account or an IAM user that has a quota: its objects in the class '', parts of open
+ * uploads in `openParts`.
+ */
 export const accountUsage = (epoch: string): string => `account/${epoch}`;
 
 /** The epochs of the quotas of an account and an IAM user that count a bucket. */

@@ -105,9 +105,12 @@ export const hasLateVersions = async (
   bucketId: string,
 ): Promise<boolean> => (await metadata.get(listAt(lateSlot), { bucketId })) !== undefined;
 
-/** The ids of buckets with such versions, in pages. */
-export async function* lateBuckets(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<string> {
-  const cursor = metadata.scan(listAt(lateSlot));
+/** The ids of buckets with such versions in order, in pages, from the first one after `after`. */
+export async function* lateBuckets(
+  metadata: Pick<MetadataStore, 'scan'>,
+  after?: string,
+): AsyncGenerator<string> {
+  const cursor = metadata.scan(listAt(lateSlot), after === undefined ? {} : { after: { bucketId: after } });
   for await (const page of soundPages(cursor, 500)) for (const { row } of page) yield row.bucketId;
 }
 

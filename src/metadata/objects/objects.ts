@@ -16,6 +16,8 @@ import {
   type BucketRow,
   headSlot,
   historySpace,
+  type listedColumns,
+  type listedVersionColumns,
   liveSpace,
   type Manifest,
   type ManifestPart,
@@ -53,17 +55,6 @@ export const historyAt = (key: string, version: string): SortOf<typeof objects> 
   slot: version,
 });
 
-/** The columns that listings return, for an object and for a version. */
-export const listedColumns = [
-  'modified',
-  'size',
-  'etag',
-  'storageClass',
-  'checksum',
-  'owner',
-  'restore',
-] as const satisfies readonly (keyof ObjectRow)[];
-export const listedVersionColumns = [...listedColumns, 'version', 'isNull', 'marker'] as const;
 export type ListedRow = PartOf<typeof objects, (typeof listedColumns)[number]>;
 export type ListedVersionRow = PartOf<typeof objects, (typeof listedVersionColumns)[number]>;
 

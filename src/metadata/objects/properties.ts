@@ -52,6 +52,19 @@ export type Encryption = {
   | { readonly by: 'customer'; readonly keyMd5: string }
 );
 
+/**
+ * The value of `x-amz-server-side-encryption` for a content; the encryption of the gateway is the service's own. Undefined: other headers
+ * describe it. A new kind of encryption has to choose here.
+ */
+export const encryptionNames = {
+  service: 'AES256',
+  gateway: 'AES256',
+  provider: 'aws:kms',
+  customer: undefined,
+} as const satisfies Readonly<
+  Record<Encryption['by'] | NonNullable<ReplicaDocument['encryption']>['by'], string | undefined>
+>;
+
 // The description of a version that travels between sites beside its content (docs/adr/0020-replicated-versions-keep-their-ids.md).
 // `protocol/schemas/replica.ts` reads it.
 

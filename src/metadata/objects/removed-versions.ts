@@ -15,6 +15,7 @@ import {
 export const removedVersions = table({
   name: 'removed_versions',
   kind: 'plain',
+  isExported: true,
   partition: ['bucketId', 'key'],
   sort: ['version'],
   columns: {

@@ -11,6 +11,7 @@ export interface AccessPointBlock {
 export const accessPoints = table({
   name: 'access_points',
   kind: 'conditional',
+  isExported: true,
   partition: ['account'],
   sort: ['name'],
   columns: {
@@ -38,6 +39,7 @@ export interface AccessPointRow extends RowOf<typeof accessPoints> {}
 export const accessPointAliases = table({
   name: 'access_point_aliases',
   kind: 'conditional',
+  isExported: true,
   partition: ['alias'],
   sort: [],
   columns: { alias: text(), account: text(), name: text() },

@@ -14,6 +14,7 @@ export type AgeKind = 'current' | 'marker' | 'noncurrent' | 'restored' | 'upload
 export const ages = table({
   name: 'ages',
   kind: 'plain',
+  isExported: true,
   partition: ['bucketId', 'kind', 'day', 'slot'],
   sort: ['key', 'version'],
   columns: {
@@ -36,6 +37,7 @@ export interface AgeRow extends RowOf<typeof ages> {}
 export const lifecycleBuckets = table({
   name: 'lifecycle_buckets',
   kind: 'plain',
+  isExported: true,
   partition: ['slot'],
   sort: ['bucketId'],
   columns: {

@@ -1,4 +1,4 @@
-/** The records of requests that are kept after their effect. */
+/** The rows of the audit log. */
 import { int, json, optional, type RowOf, table, text } from '../../ports/metadata-store.ts';
 
 /** A field of a configuration that a request changed. */
@@ -39,6 +39,7 @@ export interface AuditedKey {
 export const audit = table({
   name: 'audit',
   kind: 'plain',
+  isExported: true,
   partition: ['hour', 'slot'],
   sort: ['time', 'id'],
   log: { linesInMemory: 16_384 },

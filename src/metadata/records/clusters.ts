@@ -6,6 +6,7 @@ import type { ClusterState } from '../../ports/object-bytes.ts';
 export const clusterState = table({
   name: 'cluster_state',
   kind: 'conditional',
+  isExported: true,
   partition: ['slot'],
   sort: ['id'],
   columns: {
@@ -52,6 +53,8 @@ export interface OpenPass extends RebalancePass {
   readonly bucket?: string;
   /** The last processed version of the bucket; 'end' when all of its versions are processed. */
   readonly after?: { readonly space: number; readonly key: string; readonly slot: string } | 'end';
+  /** The last counted open upload of the bucket, whose versions are all processed; absent ahead of the first one. */
+  readonly upload?: { readonly key: string; readonly uploadId: string };
 }
 
 export interface EndedPass extends RebalancePass {
@@ -61,6 +64,7 @@ export interface EndedPass extends RebalancePass {
 export const rebalance = table({
   name: 'rebalance_slots',
   kind: 'conditional',
+  isExported: true,
   partition: ['group'],
   sort: ['slot'],
   columns: {
@@ -81,6 +85,7 @@ export interface RebalanceRow extends RowOf<typeof rebalance> {}
 export const importReleased = table({
   name: 'import_released',
   kind: 'plain',
+  isExported: true,
   partition: ['bucketId', 'slot'],
   sort: ['key', 'cluster'],
   columns: {

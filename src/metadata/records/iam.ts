@@ -8,6 +8,7 @@ import { blob, int, json, optional, type RowOf, table, text } from '../../ports/
 export const iam = table({
   name: 'iam',
   kind: 'conditional',
+  isExported: true,
   partition: ['account'],
   sort: ['kind', 'name'],
   columns: {
@@ -25,6 +26,7 @@ export interface IamRow extends RowOf<typeof iam> {}
 export const accessKeys = table({
   name: 'access_keys',
   kind: 'plain',
+  isExported: true,
   partition: ['accessKey'],
   sort: [],
   columns: {
@@ -40,6 +42,7 @@ export interface AccessKeyRow extends RowOf<typeof accessKeys> {}
 export const accessKeyUses = table({
   name: 'access_key_uses',
   kind: 'plain',
+  isExported: true,
   partition: ['accessKey'],
   sort: [],
   columns: { accessKey: text(), at: int(), service: text(), region: text() },
@@ -50,6 +53,7 @@ export interface AccessKeyUseRow extends RowOf<typeof accessKeyUses> {}
 export const accounts = table({
   name: 'accounts',
   kind: 'plain',
+  isExported: true,
   partition: ['slot'],
   sort: ['account'],
   columns: {
@@ -70,6 +74,7 @@ export interface AccountRow extends RowOf<typeof accounts> {}
 export const accountClaims = table({
   name: 'account_claims',
   kind: 'conditional',
+  isExported: true,
   partition: ['claim'],
   sort: [],
   columns: {

@@ -27,6 +27,7 @@ export interface RateLimit {
 export const rateLimits = table({
   name: 'rate_limits',
   kind: 'conditional',
+  isExported: true,
   partition: ['slot'],
   sort: ['scope'],
   columns: {
@@ -83,6 +84,7 @@ export type QuotaDefaultKind = 'bucket' | 'account' | 'user';
 export const quotaDefaults = table({
   name: 'quota_defaults',
   kind: 'conditional',
+  isExported: true,
   partition: ['kind'],
   sort: [],
   columns: {

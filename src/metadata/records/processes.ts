@@ -7,6 +7,7 @@ import { int, json, optional, type RowOf, table, text } from '../../ports/metada
 export const leases = table({
   name: 'leases',
   kind: 'conditional',
+  isExported: false,
   partition: ['name'],
   sort: [],
   columns: {
@@ -54,6 +55,7 @@ export interface HeartbeatProgress {
 export const heartbeats = table({
   name: 'worker_heartbeats',
   kind: 'plain',
+  isExported: false,
   partition: ['slot'],
   sort: ['worker', 'process'],
   columns: {
@@ -96,6 +98,7 @@ export interface GatewayRequests {
 export const gateways = table({
   name: 'gateways',
   kind: 'plain',
+  isExported: false,
   partition: ['slot'],
   sort: ['node', 'place'],
   columns: {
@@ -128,6 +131,7 @@ export interface GatewayRow extends RowOf<typeof gateways> {}
 export const nodeMessages = table({
   name: 'node_messages',
   kind: 'plain',
+  isExported: false,
   partition: ['box'],
   sort: ['id'],
   columns: {

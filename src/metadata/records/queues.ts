@@ -11,10 +11,14 @@ const taskColumns = {
   requestId: text(),
 };
 
-/** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
+/**
+ * Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. Queues such as
+ * `notify-dlq/target/hook` are indexes of another one.
+ */
 export const queues = table({
   name: 'queues',
   kind: 'plain',
+  isExported: true,
   partition: ['queue', 'slot'],
   sort: ['due', 'id'],
   columns: { queue: text(), slot: int(), ...taskColumns },
@@ -25,6 +29,7 @@ export interface QueueRow extends RowOf<typeof queues> {}
 export const hourlyQueues = table({
   name: 'hourly_queues',
   kind: 'plain',
+  isExported: true,
   partition: ['queue', 'slot', 'hour'],
   sort: ['due', 'id'],
   columns: {
@@ -43,6 +48,7 @@ export interface HourlyRow extends RowOf<typeof hourlyQueues> {}
 export const queueHours = table({
   name: 'queue_hours',
   kind: 'plain',
+  isExported: true,
   partition: ['queue'],
   sort: ['hour', 'slot'],
   columns: {
@@ -92,6 +98,8 @@ export interface DeadLetter extends NotifyTask {
   readonly error: string;
   /** Store time (ms) at which it was first to be delivered. */
   readonly since: number;
+  /** Of the event, for the index; '' for none. */
+  readonly bucket?: string;
 }
 
 /** A task of the `access-log` queue: a line for the log of a bucket. */

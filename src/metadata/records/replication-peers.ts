@@ -9,11 +9,17 @@ export interface PeerAccount {
   readonly bucketOwner?: string;
   /** Names of buckets at the peer, or prefixes with `*` at their end; absent: those that the peer proves to be the account's. */
   readonly buckets?: readonly string[];
+  /**
+   * Keys of the peer that its rules may name as `ReplicaKmsKeyID`, or prefixes with `*` at their end; absent: none. A gateway of this kind
+   * checks itself that a key serves the owner of the bucket.
+   */
+  readonly keys?: readonly string[];
 }
 
 export const replicationPeers = table({
   name: 'replication_peers',
   kind: 'conditional',
+  isExported: true,
   partition: ['slot'],
   sort: ['id'],
   columns: {

@@ -8,7 +8,6 @@ export interface TaskAmount {
 }
 
 /** How far a task is. Stored beside its state and in the same commit, so that the two never disagree. Times are the store's, in ms. */
-
 export interface TaskProgress {
   readonly startedAt: number;
   readonly updatedAt: number;
@@ -29,6 +28,7 @@ export interface TaskProgress {
 export const tasks = table({
   name: 'tasks',
   kind: 'conditional',
+  isExported: true,
   partition: ['kind'],
   sort: ['name'],
   columns: {

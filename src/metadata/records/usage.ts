@@ -8,6 +8,7 @@ import { bool, int, optional, type RowOf, table, text } from '../../ports/metada
 export const usage = table({
   name: 'usage',
   kind: 'counter',
+  isExported: true,
   partition: ['bucketId'],
   sort: ['storageClass', 'slot'],
   columns: {
@@ -16,7 +17,10 @@ export const usage = table({
     slot: int(),
     bytes: int(),
     objects: int(),
-    /** When the last version was stored or removed (ms); 0 in rows of a release that did not store it, and in counters of accounts and parts. */
+    /**
+     * When the last version was stored or removed (ms); 0 in rows of a release that did not store it, and in counters
+     * of accounts and parts.
+     */
     updatedAt: int(),
   },
   maxima: ['updatedAt'],
@@ -44,6 +48,7 @@ const dayUsageColumns = {
 export const usageAggregates = table({
   name: 'usage_aggregates',
   kind: 'conditional',
+  isExported: true,
   partition: ['bucketId'],
   sort: ['day', 'storageClass'],
   columns: dayUsageColumns,
@@ -54,6 +59,7 @@ export interface DayUsageRow extends RowOf<typeof usageAggregates> {}
 export const usageByOwner = table({
   name: 'usage_by_owner',
   kind: 'plain',
+  isExported: true,
   partition: ['owner'],
   sort: ['day', 'bucketId', 'storageClass'],
   columns: dayUsageColumns,
@@ -63,6 +69,7 @@ export const usageByOwner = table({
 export const usageByDay = table({
   name: 'usage_by_day',
   kind: 'plain',
+  isExported: true,
   partition: ['day', 'slot'],
   sort: ['bucketId', 'storageClass'],
   columns: { ...dayUsageColumns, slot: int() },
@@ -93,6 +100,7 @@ const trafficColumns = {
 export const traffic = table({
   name: 'traffic',
   kind: 'plain',
+  isExported: true,
   partition: ['bucketId'],
   sort: ['day', 'requester', 'payer', 'writer'],
   columns: trafficColumns,
@@ -103,6 +111,7 @@ export interface TrafficRow extends RowOf<typeof traffic> {}
 export const trafficByPayer = table({
   name: 'traffic_by_payer',
   kind: 'plain',
+  isExported: true,
   partition: ['payer'],
   sort: ['day', 'bucketId', 'requester', 'writer'],
   columns: trafficColumns,
@@ -112,6 +121,7 @@ export const trafficByPayer = table({
 export const trafficByDay = table({
   name: 'traffic_by_day',
   kind: 'plain',
+  isExported: true,
   partition: ['day', 'slot'],
   sort: ['bucketId', 'requester', 'payer', 'writer'],
   columns: { ...trafficColumns, slot: int() },
@@ -122,6 +132,7 @@ export interface SlotTrafficRow extends RowOf<typeof trafficByDay> {}
 export const accountQuotas = table({
   name: 'account_quotas',
   kind: 'conditional',
+  isExported: true,
   partition: ['account'],
   sort: [],
   columns: {
@@ -141,6 +152,7 @@ export interface AccountQuotaRow extends RowOf<typeof accountQuotas> {}
 export const quotaShares = table({
   name: 'quota_shares',
   kind: 'conditional',
+  isExported: true,
   partition: ['scope'],
   sort: ['holder'],
   columns: {

@@ -50,10 +50,11 @@ const decision = {
 };
 
 /**
- * What the audit log does not have of a request with temporary credentials. `session`: the row is of a version that recorded nothing about
- * sessions.
+ * What the audit log does not have of a request. `session`: the row is of a version that recorded nothing about sessions of temporary
+ * credentials. `further-action`: the request was refused, and its operation alone is allowed; it needed another action too, such as
+ * `s3:GetObject` for a condition or `s3:BypassGovernanceRetention`, or what it was judged by has changed.
  */
-const missingParts = ['session', 'session-policy', 'session-tags'] as const;
+const missingParts = ['session', 'session-policy', 'session-tags', 'further-action'] as const;
 
 /** A caller, and what it asks for. */
 const asked = {
@@ -268,7 +269,10 @@ export const sessionRows = {
     doc: 'Performs several operations that change nothing, each authorized by itself, and streams a line of JSON for each as it ends.',
     callers: 'known',
     reads: true,
-    /** `path`, `query` and `body` as the operation takes them. `etag`: that of the last answer, which is not sent again if it is the same. */
+    /**
+     * `path`, `query` and `body` as the operation takes them. `etag`: that of the last answer, which is not sent again
+     * if it is the same.
+     */
     body: jsonObject({
       reads: jsonList(
         jsonObject({

@@ -11,6 +11,7 @@ import {
 } from '../formats/json.ts';
 import {
   type AdminRows,
+  auditAbout,
   count,
   following,
   isoTime,
@@ -92,14 +93,12 @@ const filtered = {
   requestId: noResource('Rows of denied resources are left out.'),
   key: noResource('The key of an object.'),
 };
-/** The bucket, the account of an ARN, and the account of the caller. */
-const rowsAbout = ['buckets/{resource.bucket}', 'accounts/{resource.account}', 'accounts/{account}'];
 
 export const auditRows = {
   ListAudit: {
     on: 'GET /audit',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit') },
-    lists: { rows: rowsAbout },
+    lists: { rows: auditAbout },
     doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow: searchedTo says how far back it searched.',
     query: { ...span, ...filter, ...paging },
     reply: jsonObject({ rows: jsonRows(row), searchedTo: jsonOptional(isoTime), next }),
@@ -107,7 +106,7 @@ export const auditRows = {
   GetAuditHistogram: {
     on: 'GET /audit/histogram',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit/histogram') },
-    lists: { rows: rowsAbout },
+    lists: { rows: auditAbout },
     doc: 'Counts the requests of the audit log over time, by result; the last day unless start is given. It reads a bounded part of the log: countedFrom says how far back.',
     query: {
       ...span,
@@ -123,7 +122,7 @@ export const auditRows = {
   FollowAudit: {
     on: 'GET /audit/follow',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit/follow') },
-    lists: { rows: rowsAbout },
+    lists: { rows: auditAbout },
     doc: 'Lists rows of the audit log as they come, of all gateways, the oldest first. `after` continues; a row of a long request comes when the request has ended. `lateFrom` says how far back rows were compared that may have come late.',
     query: { ...filter, ...following },
     reply: jsonObject({
@@ -136,7 +135,7 @@ export const auditRows = {
   ExportAudit: {
     on: 'GET /audit/export',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit/export') },
-    lists: { rows: rowsAbout },
+    lists: { rows: auditAbout },
     doc: 'Streams rows of the audit log, the oldest first, as JSON Lines, records of CloudTrail or events of OCSF.',
     query: { ...span, ...filter, format: jsonOptional(jsonChoice(['jsonl', 'cloudtrail', 'ocsf'])) },
     media: ['application/x-ndjson', 'application/json'],

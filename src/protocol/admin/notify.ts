@@ -15,6 +15,7 @@ import {
   bucketName,
   count,
   isoTime,
+  lettersAbout,
   longText,
   mention,
   moment,
@@ -31,8 +32,6 @@ const letters = jsonObject({
   since: jsonOptional(moment),
   until: jsonOptional(moment),
 });
-
-const lettersAbout = ['buckets/{bucket}', 'notify/targets/{target}'];
 
 export const notifyRows = {
   GetNotifyTargets: {

@@ -10,6 +10,7 @@ import {
   jsonRows,
   jsonText,
 } from '../formats/json.ts';
+import { keyIdMax } from '../schemas/replication.ts';
 import {
   type AdminRows,
   bucketName,
@@ -45,6 +46,11 @@ const peerAccounts = jsonList(
           max: 100,
         },
       ),
+    ),
+    keys: jsonOptional(
+      jsonList(text(/^[\x21-\x7e]+$/, 'the id of a key, or a prefix with * at its end', keyIdMax), {
+        max: 100,
+      }),
     ),
   }),
   { max: 256 },
@@ -106,6 +112,7 @@ export const peerRows = {
       account: noResource('Named with its list.'),
       bucketOwner: noResource('An account of the peer.'),
       buckets: noResource('Buckets of the peer.'),
+      keys: noResource('Keys of the peer.'),
     },
     // Part of the configuration, and shown with it.
     lists: { accounts: [] },
@@ -244,13 +251,23 @@ export const replicationRows = {
       id: noResource('The handler asks for the bucket and the peer of the failure.'),
     },
     lists: { failures: failuresAbout },
-    doc: 'Queues replications again that were given up, by bucket, peer or id.',
+    doc: 'Queues failed replications again, by bucket, peer or id. One call reads at most 5,000 failures and queues at most 1,000. If the reply has `last`, pass it as `after` to continue.',
     body: jsonObject({
       bucket: jsonOptional(jsonText()),
       peer: jsonOptional(jsonText()),
       id: jsonOptional(jsonText()),
+      after: jsonOptional(jsonText({ max: 4096, doc: 'The `last` of the call before.' })),
     }),
-    reply: jsonObject({ retried: count, isTruncated: jsonBoolean }),
+    reply: jsonObject({
+      retried: count,
+      isTruncated: jsonBoolean,
+      last: jsonOptional(
+        jsonText({
+          max: 4096,
+          doc: 'The last failure that this call read; pass it as `after`. Absent where no more follow.',
+        }),
+      ),
+    }),
   },
   StartReplicationResync: {
     on: 'POST /replication/resync/:bucket',

@@ -111,6 +111,13 @@ export const following = {
 };
 
 /**
+ * What entries are about, for `lists` of which the storage protocol has a listing too (`handlers/service.ts`): it
+ * leaves out the same entries.
+ */
+export const auditAbout = ['buckets/{resource.bucket}', 'accounts/{resource.account}', 'accounts/{account}'];
+export const lettersAbout = ['buckets/{bucket}', 'notify/targets/{target}'];
+
+/**
  * What rows about a bucket's configurations record. Documents may have texts in which people write anything, such as tags: the audit row
  * has their digests.
  */
@@ -141,8 +148,9 @@ export interface NamedResource {
   /**
    * The resource in policies, below `arn:aws:admin:::`. `{field}` stands for a parameter of the path or query or a field of the body,
    * `{own}` for the caller's account, `{a|b}` for the first of two that the request has, and `{field.view}` for what a value leads to:
-   * `account` (the account of an ARN or an access key), `name` (the name in an ARN), `bucket` (of a resource in the audit log), `peer` (of a
-   * destination), `keys` (the names of a map), `accounts` (the `account` of each entry of a list). A path of which the request lacks a field is not checked.
+   * `account` (the account of an ARN or an access key), `name` (the name in an ARN), `bucket` (of a resource in the
+   * audit log), `peer` (of a destination), `keys` (the names of a map), `accounts` (the `account` of each entry of a
+   * list). A path of which the request lacks a field is not checked.
    */
   readonly path: string;
   readonly rule: ResourceRule;

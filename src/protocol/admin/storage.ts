@@ -19,7 +19,7 @@ const cluster = jsonObject({
   id: jsonText(),
   state: jsonText(),
   weight,
-  since: isoTime,
+  since: jsonOptional(isoTime),
   listed: jsonBoolean,
   emptiedAt: jsonOptional(isoTime),
 });

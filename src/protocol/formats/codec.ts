@@ -38,8 +38,8 @@ export interface Xml<T> {
   /** Local name of the attribute that the field reads and writes instead of an element. */
   readonly attribute?: string;
   /**
-   * Absent where the value has no JSON form. A function, because only the operator API asks: building the shapes of all schemas was a tenth of
-   * a start.
+   * Absent where the value has no JSON form. A function, because only the operator API asks: building the shapes of all
+   * schemas was a tenth of a start.
    */
   readonly json?: (() => JsonShape<T>) | undefined;
 }
@@ -57,7 +57,7 @@ const shapedFrom = <T, U>(
 ): (() => JsonShape<U>) | undefined => json && (() => shape(json()));
 
 export type Infer<S> = S extends Xml<infer T> ? T : never;
-type Optional<T> = Xml<T | undefined> & { readonly isOptional: true };
+export type Optional<T> = Xml<T | undefined> & { readonly isOptional: true };
 type Fields = Readonly<Record<string, Xml<unknown>>>;
 type Flat<T> = { readonly [K in keyof T]: T[K] };
 type OptionalNames<F extends Fields> = {
@@ -237,13 +237,15 @@ export const documented = <T>(inner: Xml<T>, limits: DocumentedLimits): Xml<T> =
 });
 type DocumentedLimits = Pick<JsonSchema, 'minimum' | 'maximum' | 'maxLength' | 'minItems' | 'maxItems'>;
 
-/** For `checked`: an element that makes a choice between some of its elements. */
-export const atMostOne =
-  <T extends object>(...names: readonly (keyof T & string)[]) =>
-  (value: T): string | undefined =>
-    names.filter((name) => value[name] !== undefined).length > 1
-      ? `may hold only one of ${names.join(', ')}`
-      : undefined;
+/** An element that holds one of these at most, which are all optional. */
+export const atMostOne = <F extends Readonly<Record<string, Optional<unknown>>>>(
+  fields: F,
+): Xml<ElementOf<F>> =>
+  checked(element(fields), (value) =>
+    Object.values(value).filter((each) => each !== undefined).length > 1
+      ? `may hold only one of ${Object.keys(fields).join(', ')}`
+      : undefined,
+  );
 
 export interface Bounds {
   readonly max: number;
@@ -413,7 +415,7 @@ export function element<F extends Fields>(
     return value as ElementOf<F>;
   };
   return {
-    json: composeShape(fields, unknown === 'ignore'),
+    json: deriveShape(fields, unknown === 'ignore'),
     reader: (name) => (found, parent) => readFields(only(found, parent, name)),
     writer: (name, extra = '') => {
       const open = `<${name}${extra}`;
@@ -431,7 +433,7 @@ export function element<F extends Fields>(
 }
 
 /** Undefined where a field has no JSON form. */
-function composeShape<F extends Fields>(
+function deriveShape<F extends Fields>(
   fields: F,
   isOpen: boolean,
 ): (() => JsonShape<ElementOf<F>>) | undefined {
@@ -474,7 +476,7 @@ interface WriteOptions {
 }
 
 /** @returns the document in UTF-8 */
-export function xmlBytes<T>(
+export function encodeXml<T>(
   schema: Xml<T>,
   rootName: string,
   value: T,
@@ -488,8 +490,8 @@ export function xmlBytes<T>(
 }
 
 /** The same as a string, for what is short. */
-export const writeXml = <T>(...document: Parameters<typeof xmlBytes<T>>): string =>
-  decoder.decode(xmlBytes(...document));
+export const writeXml = <T>(...document: Parameters<typeof encodeXml<T>>): string =>
+  decoder.decode(encodeXml(...document));
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -562,9 +564,10 @@ const buffer = new XmlBuffer();
 // Texts in XML 1.0.
 
 /**
- * Characters with a reference of their own. A parser reads a bare carriage return back as a line feed; line feed and tab stay in an element's
- * text. XML 1.0 cannot carry most control characters. They are written as references, as the public service does: a strict client then fails,
- * where a replacement character would make it act on another key. Clients avoid both by `encoding-type=url`.
+ * Characters with a reference of their own. A parser reads a bare carriage return back as a line feed; line feed and
+ * tab stay in an element's text. XML 1.0 cannot carry most control characters. They are written as references, as the
+ * public service does: a strict client then fails, where a replacement character would make it act on another key.
+ * Clients avoid both by `encoding-type=url`.
  */
 const named: Readonly<Record<string, string>> = {
   '&': 'amp',

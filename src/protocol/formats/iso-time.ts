@@ -1,8 +1,8 @@
 /**
  * Times as texts of ISO 8601: of replies and of signatures.
  *
- * Times of replies are such as `2026-11-05T10:00:00.000Z`. The public service has whole seconds, as `Last-Modified` has; clients compare the
- * two. `Date` would be slower, and a page of a listing has a thousand.
+ * Times of replies are such as `2026-11-05T10:00:00.000Z`. The public service has whole seconds, as `Last-Modified`
+ * has; clients compare the two. `Date` would be slower, and a page of a listing has a thousand.
  */
 import { memoizeLast } from '../../base/bounded-cache.ts';
 

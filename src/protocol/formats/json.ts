@@ -6,6 +6,7 @@
 import { fail } from '../../base/errors.ts';
 import { parseBytes, sizePattern } from '../../base/text/byte-size.ts';
 import { type Json, type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
+import { decodeDocument } from '../../base/text/utf8.ts';
 import type { JsonSchema } from './json-shape.ts';
 
 export interface JsonReader<T> {
@@ -232,12 +233,12 @@ function asObject(value: Json, at: string): JsonObject {
 /** Reads a whole body; an empty one counts as `{}`. @throws MalformedJSON naming the place */
 export function readJson<T>(schema: JsonReader<T>, bytes: Uint8Array): T {
   if (bytes.length === 0) return schema(new Map(), '');
-  return schema(readStrictJson(decodeUtf8(bytes), { refuse: malformed }), '');
+  return schema(readStrictJson(decodeBody(bytes), { refuse: malformed }), '');
 }
 
-function decodeUtf8(bytes: Uint8Array): string {
+function decodeBody(bytes: Uint8Array): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return decodeDocument(bytes);
   } catch {
     throw malformed('', 'is not UTF-8');
   }

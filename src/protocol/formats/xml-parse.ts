@@ -4,7 +4,9 @@
  * Two parsers that understand one document differently could be used to bypass a check. So this one accepts only a small subset on which
  * every parser agrees: no DOCTYPE, no processing instruction, no reference but the five predefined and the numeric ones.
  */
+
 import { fail, type Refusal } from '../../base/errors.ts';
+import { decodeDocument } from '../../base/text/utf8.ts';
 
 export const malformed = (message: string, cause?: unknown): Refusal =>
   fail('MalformedXML', cause === undefined ? { message } : { message, cause });
@@ -28,7 +30,7 @@ const depthMax = 32;
 /** Attributes of one element. The public S3 bodies have 2. */
 const attributesMax = 16;
 
-/** Every limit is checked as the document is read, so that no more of it is kept in memory: an element takes 4 bytes to send and 200 to keep. */
+/** Each limit is checked while the document is parsed, and not afterwards: an element of 4 bytes takes some 200 bytes of memory. */
 export interface XmlLimits {
   /** A longer body is refused before it is decoded. */
   readonly maxBytes: number;
@@ -45,19 +47,19 @@ export function parseXml(bytes: Uint8Array, { maxBytes, ...limits }: XmlLimits):
   if (bytes.length > maxBytes) {
     throw malformed(`The body has ${bytes.length} bytes; at most ${maxBytes} are accepted here`);
   }
-  return parseText(decodeUtf8(bytes), limits);
+  return parseText(decodeBody(bytes), limits);
 }
 
 const lessThan = 0x3c;
 
-function decodeUtf8(bytes: Uint8Array): string {
+function decodeBody(bytes: Uint8Array): string {
   const [first, second] = bytes;
   const isWide = first === 0 || second === 0 || (first === 0xff && second === 0xfe);
   if (isWide || (first === 0xfe && second === 0xff)) {
     throw malformed('The body must be UTF-8; it looks like UTF-16 or UTF-32');
   }
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return decodeDocument(bytes);
   } catch (cause) {
     throw malformed('The body is not valid UTF-8', cause);
   }

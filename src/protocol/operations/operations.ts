@@ -114,6 +114,8 @@ export interface Operation {
   readonly checksumOf?: 'object';
   /** It stores data, so it is refused while a disk is below its reserve. Deletions, revocations and completions are not refused. */
   readonly adds?: true;
+  /** Its reply has an entry for each one of its body, so it may be large. */
+  readonly answersEach?: true;
   /** Why it is not served: see `protocol/operations/left-out.ts`. */
   readonly leftOut?: string;
   /** Sub-resource names that may accompany the request without choosing another row. */
@@ -139,7 +141,8 @@ const alongWrites = {
   'object-lock-legal-hold': 's3:PutObjectLegalHold',
 } as const;
 
-const bypass = { 'bypass-governance-retention=true': 's3:BypassGovernanceRetention' } as const;
+export const bypassAction = 's3:BypassGovernanceRetention';
+const bypass = { 'bypass-governance-retention=true': bypassAction } as const;
 
 export const operations = {
   ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
@@ -254,6 +257,7 @@ export const operations = {
     on: 'POST bucket ?delete',
     action: 's3:DeleteObject',
     bodyMax: 4 * MiB,
+    answersEach: true,
     authorization: 'each',
     events: ['ObjectRemoved'],
   },

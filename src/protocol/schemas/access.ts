@@ -14,7 +14,7 @@ import {
   token,
 } from '../formats/codec.ts';
 import { type JsonSchema, type JsonShape, showJson } from '../formats/json-shape.ts';
-import { configuration, owner } from './common.ts';
+import { aclPermissions, configuration, owner } from './common.ts';
 
 /** Root `PublicAccessBlockConfiguration`; what is absent is false. */
 export const publicAccessBlockConfiguration = configuration(
@@ -92,7 +92,7 @@ export type Grantee = Infer<typeof grantee>;
 
 const grant = element({
   Grantee: grantee,
-  Permission: oneOf('FULL_CONTROL', 'WRITE', 'WRITE_ACP', 'READ', 'READ_ACP'),
+  Permission: oneOf(...aclPermissions),
 });
 
 /** AWS keeps at most 100 grants. */

@@ -16,7 +16,7 @@ import {
   token,
 } from '../formats/codec.ts';
 import { grantee } from './access.ts';
-import { configuration } from './common.ts';
+import { configuration, retentionModes } from './common.ts';
 import { tag } from './object.ts';
 
 /**
@@ -101,15 +101,10 @@ export const objectEncryption = element({
 
 const targetGrant = element({ Grantee: grantee, Permission: oneOf('FULL_CONTROL', 'READ', 'WRITE') });
 
-const targetObjectKeyFormat = checked(
-  element({
-    SimplePrefix: optional(element({})),
-    PartitionedPrefix: optional(
-      element({ PartitionDateSource: optional(oneOf('EventTime', 'DeliveryTime')) }),
-    ),
-  }),
-  atMostOne('SimplePrefix', 'PartitionedPrefix'),
-);
+const targetObjectKeyFormat = atMostOne({
+  SimplePrefix: optional(element({})),
+  PartitionedPrefix: optional(element({ PartitionDateSource: optional(oneOf('EventTime', 'DeliveryTime')) })),
+});
 
 /** Root `BucketLoggingStatus`; without an element inside it turns logging off. */
 export const bucketLoggingStatus = configuration(
@@ -130,7 +125,7 @@ export const bucketLoggingStatus = configuration(
 // Bodies of the Object Lock operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObjectLockConfiguration.html,
 // …/API_PutObjectRetention.html and …/API_PutObjectLegalHold.html
 
-const retentionMode = oneOf('GOVERNANCE', 'COMPLIANCE');
+const retentionMode = oneOf(...retentionModes);
 
 /** The handler checks the limits of the period. */
 const defaultRetention = checked(

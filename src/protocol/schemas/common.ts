@@ -1,23 +1,14 @@
-/** Elements that several bodies share: owners, checksums, key prefixes. */
+/** What several bodies share: owners, checksums, permissions, modes of retention, key prefixes. */
 import { element, type Infer, many, oneOf, optional, text, token, type Xml } from '../formats/codec.ts';
 
 export const owner = element({ ID: optional(token), DisplayName: optional(text) }, { unknown: 'ignore' });
 export type Owner = Infer<typeof owner>;
 
-/** Values are base64; a composite checksum ends with `-<parts>`. */
-export const checksumFields = {
-  ChecksumCRC32: optional(token),
-  ChecksumCRC32C: optional(token),
-  ChecksumCRC64NVME: optional(token),
-  ChecksumSHA1: optional(token),
-  ChecksumSHA256: optional(token),
-  ChecksumSHA512: optional(token),
-  ChecksumMD5: optional(token),
-  ChecksumXXHASH64: optional(token),
-  ChecksumXXHASH3: optional(token),
-  ChecksumXXHASH128: optional(token),
-};
-export const checksumAlgorithm = oneOf(
+/**
+ * The checksum algorithms of the protocol: bodies, replica documents and the operator API read this list. The facts of each are a row of
+ * `domain/content/digests.ts`, and its hash is a `HashName` of `ports/cryptography.ts`.
+ */
+export const checksumNames = [
   'CRC32',
   'CRC32C',
   'CRC64NVME',
@@ -28,15 +19,36 @@ export const checksumAlgorithm = oneOf(
   'XXHASH64',
   'XXHASH3',
   'XXHASH128',
-);
+] as const;
+export const checksumAlgorithm = oneOf(...checksumNames);
 export type ChecksumAlgorithm = Infer<typeof checksumAlgorithm>;
-export const checksumType = oneOf('COMPOSITE', 'FULL_OBJECT');
+
+type ChecksumElement = `Checksum${ChecksumAlgorithm}`;
+const checksumValue = optional(token);
+/** Values are base64; a composite checksum ends with `-<parts>`. */
+export const checksumFields = Object.fromEntries(
+  checksumNames.map((name) => [`Checksum${name}`, checksumValue]),
+) as Readonly<Record<ChecksumElement, typeof checksumValue>>;
+export const checksumTypes = ['COMPOSITE', 'FULL_OBJECT'] as const;
+export const checksumType = oneOf(...checksumTypes);
 export type ChecksumType = Infer<typeof checksumType>;
+/** The elements of one checksum, of which a reply has at most one value and its type. */
+export type ChecksumFields = Partial<Record<ChecksumElement, string>> & {
+  readonly ChecksumType?: ChecksumType;
+};
 
 export const encodingType = oneOf('url');
 
-/** One element for each prefix, as the public service sends them. A page has at most 1,000 keys and prefixes together. */
-export const commonPrefixes = many(element({ Prefix: text }), { max: 1000 });
+/** The permissions that an ACL grants. */
+export const aclPermissions = ['FULL_CONTROL', 'WRITE', 'WRITE_ACP', 'READ', 'READ_ACP'] as const;
+
+export const retentionModes = ['GOVERNANCE', 'COMPLIANCE'] as const;
+
+/** Keys, versions, uploads, parts and prefixes together in one page of a listing (public API). */
+export const listingPageMax = 1000;
+
+/** One element for each prefix, as the public service sends them. */
+export const commonPrefixes = many(element({ Prefix: text }), { max: listingPageMax });
 
 interface ConfigurationOptions {
   /** A bucket has several of these, each with an id. */

@@ -28,9 +28,7 @@ export type ConfigurationOf<F extends XmlFamily> = Infer<Extract<Declared, { rea
 
 const isConfiguration = (value: unknown): value is ConfigurationSchema<XmlFamily, unknown> =>
   typeof value === 'object' && value !== null && 'family' in value;
-const declared = Object.values<unknown>(schemas)
-  .filter(isConfiguration)
-  .sort((a, b) => (a.family < b.family ? -1 : 1));
+const declared = Object.values<unknown>(schemas).filter(isConfiguration);
 
 /** The root element of each in the storage protocol, and its schema. */
 export const configurationDocuments = Object.fromEntries(

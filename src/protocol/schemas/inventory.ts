@@ -1,13 +1,13 @@
 /** Bodies of the inventory operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketInventoryConfiguration.html */
-import { atMostOne, bool, checked, element, many, oneOf, optional, text, token } from '../formats/codec.ts';
+import { atMostOne, bool, element, many, oneOf, optional, text, token } from '../formats/codec.ts';
 import { configuration } from './common.ts';
 
-const encryption = checked(
-  element({ 'SSE-S3': optional(element({})), 'SSE-KMS': optional(element({ KeyId: token })) }),
-  atMostOne('SSE-S3', 'SSE-KMS'),
-);
+const encryption = atMostOne({
+  'SSE-S3': optional(element({})),
+  'SSE-KMS': optional(element({ KeyId: token })),
+});
 
-const optionalField = oneOf(
+const optionalFields = [
   'Size',
   'LastModifiedDate',
   'StorageClass',
@@ -24,7 +24,7 @@ const optionalField = oneOf(
   'ObjectAccessControlList',
   'ObjectOwner',
   'LifecycleExpirationDate',
-);
+] as const;
 
 /** Root `InventoryConfiguration`. */
 export const inventoryConfiguration = configuration(
@@ -45,17 +45,15 @@ export const inventoryConfiguration = configuration(
     }),
     Schedule: element({ Frequency: oneOf('Daily', 'Weekly') }),
     IncludedObjectVersions: oneOf('All', 'Current'),
-    OptionalFields: optional(many(optionalField, { name: 'Field', max: 16 })),
+    OptionalFields: optional(many(oneOf(...optionalFields), { name: 'Field', max: optionalFields.length })),
   }),
   { hasIds: true },
 );
 
-/** Root `ListInventoryConfigurationsResult`. */
+/** Root `ListInventoryConfigurationsResult`, with at most 100 configurations, as in the public API. */
 export const listInventoryConfigurationsResult = element({
   InventoryConfiguration: many(inventoryConfiguration, { max: 100 }),
   IsTruncated: bool,
   ContinuationToken: optional(text),
   NextContinuationToken: optional(text),
 });
-
-/** AWS accepts at most 100 configurations in a document. */

@@ -3,7 +3,6 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
  */
 import {
-  atMostOne,
   bool,
   checked,
   date,
@@ -19,40 +18,15 @@ import {
 } from '../formats/codec.ts';
 import type { XmlLimits } from '../formats/xml-parse.ts';
 import { configuration } from './common.ts';
+import { ruleFilter } from './rule-filter.ts';
 
 /** Without a value it matches the tag with an empty value. */
 const tag = element({ Key: text, Value: optional(text) });
 
-const size = optional(int({ min: 0 }));
-
-const isPresent = (value: unknown): boolean => value !== undefined;
-
-/** Two conditions or more, of which several may be tags (public API). */
-const and = checked(
-  element({
-    Prefix: optional(text),
-    Tag: many(tag, { max: 50 }),
-    ObjectSizeGreaterThan: size,
-    ObjectSizeLessThan: size,
-  }),
-  ({ Tag, ...others }) =>
-    Tag.length + Object.values(others).filter(isPresent).length < 2
-      ? 'must hold two conditions or more'
-      : undefined,
-);
-
-const filterFields = {
-  Prefix: optional(text),
-  Tag: optional(tag),
-  ObjectSizeGreaterThan: size,
-  ObjectSizeLessThan: size,
-  And: optional(and),
-};
-/** One condition at most: several are inside And (public API). */
-const filter = checked(
-  element(filterFields),
-  atMostOne('Prefix', 'Tag', 'ObjectSizeGreaterThan', 'ObjectSizeLessThan', 'And'),
-);
+const filter = ruleFilter(tag, {
+  ObjectSizeGreaterThan: optional(int({ min: 0 })),
+  ObjectSizeLessThan: optional(int({ min: 0 })),
+});
 
 /** Any name; the handler checks the classes of this service. */
 const storageClass = token;

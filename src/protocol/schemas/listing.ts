@@ -15,9 +15,14 @@ import {
   text,
   token,
 } from '../formats/codec.ts';
-import { checksumAlgorithm, checksumType, commonPrefixes, encodingType, owner } from './common.ts';
-
-const pageMax = 1000;
+import {
+  checksumAlgorithm,
+  checksumType,
+  commonPrefixes,
+  encodingType,
+  listingPageMax,
+  owner,
+} from './common.ts';
 
 /** The fields about an object's content in every listing. */
 const described = {
@@ -50,7 +55,7 @@ export const listObjectsResult = element({
   Marker: text,
   NextMarker: optional(text),
   ...page,
-  Contents: many(contents, { max: pageMax }),
+  Contents: many(contents, { max: listingPageMax }),
   CommonPrefixes: commonPrefixes,
 });
 
@@ -63,7 +68,7 @@ export const listObjectsV2Result = element({
   NextContinuationToken: optional(text),
   KeyCount: int({ min: 0 }),
   ...page,
-  Contents: many(contents, { max: pageMax }),
+  Contents: many(contents, { max: listingPageMax }),
   CommonPrefixes: commonPrefixes,
 });
 
@@ -86,6 +91,6 @@ export const listVersionsResult = element({
   NextKeyMarker: optional(text),
   NextVersionIdMarker: optional(text),
   ...page,
-  entries: choice({ Version: version, DeleteMarker: deleteMarker }, { max: pageMax }),
+  entries: choice({ Version: version, DeleteMarker: deleteMarker }, { max: listingPageMax }),
   CommonPrefixes: commonPrefixes,
 });

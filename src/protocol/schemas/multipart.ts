@@ -7,6 +7,7 @@ import {
   checksumType,
   commonPrefixes,
   encodingType,
+  listingPageMax,
   owner,
 } from './common.ts';
 
@@ -60,7 +61,7 @@ export const listPartsResult = element({
   NextPartNumberMarker: optional(int({ min: 0 })),
   MaxParts: int({ min: 0 }),
   IsTruncated: bool,
-  Part: many(listedPart, { max: 1000 }),
+  Part: many(listedPart, { max: listingPageMax }),
 });
 export type ListPartsResult = Infer<typeof listPartsResult>;
 
@@ -86,6 +87,6 @@ export const listMultipartUploadsResult = element({
   EncodingType: optional(encodingType),
   MaxUploads: int({ min: 0 }),
   IsTruncated: bool,
-  Upload: many(listedUpload, { max: 1000 }),
+  Upload: many(listedUpload, { max: listingPageMax }),
   CommonPrefixes: commonPrefixes,
 });

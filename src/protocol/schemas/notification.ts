@@ -8,7 +8,6 @@ import { configuration } from './common.ts';
 const configurationsMax = 100;
 
 /** The names are `prefix` and `suffix`, in any case. */
-
 const filterRule = element({ Name: token, Value: documented(text, { maxLength: 1024 }) });
 
 const filter = element({ S3Key: optional(element({ FilterRule: many(filterRule, { max: 10 }) })) });
@@ -23,12 +22,11 @@ const common = {
 const topic = element({ ...common, Topic: token });
 
 const queue = element({ ...common, Queue: token });
-/** InvocationRole is of the first version, and had no effect since. */
 
+/** InvocationRole is of the first version, and had no effect since. */
 const cloudFunction = element({ ...common, CloudFunction: token, InvocationRole: optional(token) });
 
 /** Root `NotificationConfiguration`; without an element inside it turns notifications off. */
-
 export const notificationConfiguration = configuration(
   'notification',
   'NotificationConfiguration',

@@ -13,7 +13,7 @@ import {
   token,
 } from '../formats/codec.ts';
 import type { XmlLimits } from '../formats/xml-parse.ts';
-import { checksumFields, checksumType, configuration } from './common.ts';
+import { checksumFields, checksumType, configuration, listingPageMax } from './common.ts';
 
 const objectPart = element({ PartNumber: int(), Size: int({ min: 0 }), ...checksumFields });
 
@@ -24,7 +24,7 @@ const objectParts = element({
   NextPartNumberMarker: optional(int({ min: 0 })),
   MaxParts: optional(int({ min: 0 })),
   IsTruncated: optional(bool),
-  Part: many(objectPart, { max: 1000 }),
+  Part: many(objectPart, { max: listingPageMax }),
 });
 
 /** Root `GetObjectAttributesResponse`. The ETag has no quotes here. */
@@ -88,8 +88,8 @@ export type DeleteError = Infer<typeof deleteError>;
 
 /** Root `DeleteResult`. */
 export const deleteResult = element({
-  Deleted: many(deleted, { max: 1000 }),
-  Error: many(deleteError, { max: 1000 }),
+  Deleted: many(deleted, { max: objectsMax }),
+  Error: many(deleteError, { max: objectsMax }),
 });
 
 // The reply to a form that asks for status 201 (public API "POST Object"), written without a namespace.

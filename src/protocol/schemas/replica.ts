@@ -12,6 +12,7 @@ import {
   jsonText,
   readJson,
 } from '../formats/json.ts';
+import { aclPermissions, checksumNames, checksumTypes, retentionModes } from './common.ts';
 
 /** Public API: 10,000 parts of 5 GiB. */
 const sizeMax = 10_000 * 5 * 1024 ** 3;
@@ -57,19 +58,8 @@ const document = jsonObject({
   }),
   checksum: jsonOptional(
     jsonObject({
-      algorithm: jsonChoice([
-        'CRC32',
-        'CRC32C',
-        'CRC64NVME',
-        'SHA1',
-        'SHA256',
-        'SHA512',
-        'MD5',
-        'XXHASH64',
-        'XXHASH3',
-        'XXHASH128',
-      ]),
-      type: jsonChoice(['FULL_OBJECT', 'COMPOSITE']),
+      algorithm: jsonChoice(checksumNames),
+      type: jsonChoice(checksumTypes),
       value: matching(/^[A-Za-z0-9+/]{1,100}={0,2}(-\d{1,5})?$/, 'a checksum in base64'),
     }),
   ),
@@ -78,14 +68,14 @@ const document = jsonObject({
     jsonList(
       jsonObject({
         grantee,
-        permission: jsonChoice(['READ', 'WRITE', 'READ_ACP', 'WRITE_ACP', 'FULL_CONTROL']),
+        permission: jsonChoice(aclPermissions),
       }),
       { max: grantsMax },
     ),
   ),
   lock: jsonOptional(
     jsonObject({
-      mode: jsonOptional(jsonChoice(['GOVERNANCE', 'COMPLIANCE'])),
+      mode: jsonOptional(jsonChoice(retentionModes)),
       retainUntil: jsonOptional(time),
       legalHold: jsonOptional(jsonBoolean),
     }),

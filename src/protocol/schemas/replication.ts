@@ -3,8 +3,6 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketReplication.html
  */
 import {
-  atMostOne,
-  checked,
   documented,
   element,
   int,
@@ -17,26 +15,28 @@ import {
 } from '../formats/codec.ts';
 import { configuration } from './common.ts';
 import { tag } from './object.ts';
+import { ruleFilter } from './rule-filter.ts';
+
+// Every queued version has these texts of its rule, and so does its failure. They are bounded: a role as in the public API, a key as the
+// ARNs of the public service. The handler checks them.
+export const roleMax = 2_048;
+export const keyIdMax = 2_048;
+export const accountMax = 256;
 
 const status = oneOf('Enabled', 'Disabled');
 const minutes = element({ Minutes: int() });
 
-const filter = checked(
-  element({
-    Prefix: optional(text),
-    Tag: optional(tag),
-    And: optional(element({ Prefix: optional(text), Tag: many(tag, { max: 50 }) })),
-  }),
-  atMostOne('Prefix', 'Tag', 'And'),
-);
+const filter = ruleFilter(tag, {});
 
 const destination = element({
   /** An ARN. */
   Bucket: token,
-  Account: optional(token),
+  Account: optional(documented(token, { maxLength: accountMax })),
   StorageClass: optional(token),
   AccessControlTranslation: optional(element({ Owner: oneOf('Destination') })),
-  EncryptionConfiguration: optional(element({ ReplicaKmsKeyID: optional(token) })),
+  EncryptionConfiguration: optional(
+    element({ ReplicaKmsKeyID: optional(documented(token, { maxLength: keyIdMax })) }),
+  ),
   ReplicationTime: optional(element({ Status: status, Time: minutes })),
   Metrics: optional(element({ Status: status, EventThreshold: optional(minutes) })),
 });
@@ -66,7 +66,7 @@ export const replicationConfiguration = configuration(
   'replication',
   'ReplicationConfiguration',
   element({
-    Role: token,
+    Role: documented(token, { maxLength: roleMax }),
     Rule: documented(many(rule, { ...limitedByHandler, min: 1 }), { maxItems: 1 }),
   }),
 );

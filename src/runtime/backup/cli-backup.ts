@@ -5,6 +5,7 @@ import { dirname, join, resolve, sep } from 'node:path';
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
+import { isLoss } from '../../domain/fsck/findings.ts';
 import {
   comparedAmounts,
   comparedCounts,
@@ -151,9 +152,6 @@ export function stopSignal(): AbortSignal {
     process.once(name, () => stopping.abort(new Error('interrupted; the next run continues')));
   return stopping.signal;
 }
-
-/** Bytes that no row owns may have been written after the snapshot; a restore removes them. */
-const isLoss = ({ kind }: FsckFinding): boolean => kind !== 'unowned' && kind !== 'queued';
 
 /** The clusters of a backup are inside it. */
 const backupConfig = (config: Config, directory: string, { clusters }: Pick<Backup, 'clusters'>): Config => ({

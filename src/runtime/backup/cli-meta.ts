@@ -173,16 +173,9 @@ function parseLeases(text: string): LeaseGeneration[] {
   });
 }
 
-/** Rows about running processes and log-ins, which mean nothing in another store. Of leases, `Exported.leases` has the generations. */
-const omitted: ReadonlySet<AnyTable> = new Set<AnyTable>([
-  tables.leases,
-  tables.heartbeats,
-  tables.gateways,
-  tables.logins,
-]);
-/** Buckets come first: they say how many shards their objects have. */
+/** Buckets come first: they say how many shards their objects have. Of leases, `Exported.leases` has the generations. */
 export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)
-  .filter((table) => !omitted.has(table))
+  .filter(({ isExported }) => isExported)
   .sort((a, b) => Number(b.name === 'buckets') - Number(a.name === 'buckets'));
 
 export const partPath = (directory: string, table: string, part: number): string =>

@@ -196,6 +196,9 @@ const others: Readonly<
   },
 };
 
+/** A test asks for each in the documentation. */
+export const commandNames = Object.keys({ ...commands, ...others });
+
 /** A name may have two words, such as `meta export`. */
 const joinName = ([first, second, ...rest]: readonly string[]): readonly string[] => {
   const both = `${first} ${second}`;

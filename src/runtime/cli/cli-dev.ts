@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { nearest } from '../../config/nearest.ts';
-import { onStopSignals } from '../processes/node-workers.ts';
+import { onStopSignals } from '../processes/node-processes.ts';
 import { endAtOnce } from '../processes/process-exit.ts';
 import { type ObservedRequest, type Seed, startTestServer, type TestServer } from '../testing/test-server.ts';
 

@@ -1,4 +1,7 @@
-/** `sluice health`: asks the gateway of the same settings on this machine whether it answers; for health checks of containers and services. */
+/**
+ * `sluice health`: asks the gateway of the same settings on this machine whether it answers; for health checks of
+ * containers and services.
+ */
 import { get } from 'node:http';
 import { get as getSecure } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';

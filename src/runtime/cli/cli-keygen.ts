@@ -1,4 +1,7 @@
-/** `sluice keygen` mints keys and prints them, this once; `sluice bucket-secret` derives what a bucket is signed with. Nothing is stored. */
+/**
+ * `sluice keygen` mints keys and prints them, this once; `sluice bucket-secret` derives what a bucket is signed with.
+ * Nothing is stored.
+ */
 import { createHmac, randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { deriveCombinedSecret, deriveSharedSecret } from '../../signing/signing-key.ts';

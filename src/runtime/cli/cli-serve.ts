@@ -9,6 +9,7 @@ import { systemRandom } from '../../ports/random.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { type Configuration, formatEndpoint, leftOutClusters } from '../compose/configuration.ts';
 import { assertStillThere } from '../expected-installation.ts';
+import { openSpread } from '../processes/connection-spread.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
 import { followLogLevel, openLogLevel } from '../processes/node-log-level.ts';
 import {
@@ -17,7 +18,7 @@ import {
   reportReady,
   reportRefused,
   superviseProcesses,
-} from '../processes/node-workers.ts';
+} from '../processes/node-processes.ts';
 import type { serveInProcess } from '../processes/serving-process.ts';
 import {
   mintRootCredential,
@@ -68,6 +69,7 @@ export async function serveUntilStopped(
     hear: followLogLevel(logLevel),
     shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
     mappedFile: mappedFile(config),
+    spread: openSpread(config.SVC_PROCESSES, processes),
     onReady: announce,
     onRefused: (why) => process.stderr.write(`sluice: ${why}\n`),
   });

@@ -29,7 +29,10 @@ function nearestWords(words: readonly string[]): readonly string[] | undefined {
   return found.length === 0 || found.every((word, place) => word === words[place]) ? undefined : found;
 }
 
-/** Whether the words are one more than the reading command takes, because a verb is misspelt: `buckets delte photos` is no `buckets get`. */
+/**
+ * Whether the words are one more than the reading command takes, because a verb is misspelt: `buckets delte photos` is
+ * no `buckets get`.
+ */
 export function isMisspelt({ words, parameters }: AdminCommand, args: readonly string[]): boolean {
   const input = leadingWords(args);
   const isShort = !words.every((word, place) => input[place] === word);
@@ -155,7 +158,10 @@ function candidates(others: readonly string[]): ReadonlyMap<string, readonly str
   return new Map([...next].map(([key, words]) => [key, [...words].sort()]));
 }
 
-/** Names and values are skipped: options are completed behind them too. Words of the table have no character that a shell would interpret. */
+/**
+ * Names and values are skipped: options are completed behind them too. Words of the table have no character that a
+ * shell would interpret.
+ */
 function bash(others: readonly string[]): string {
   const all = candidates(others);
   const cases = [...all].map(

@@ -151,7 +151,10 @@ export async function watchTasks(
 const anewMs = 2_000;
 const home = '\u001b[H\u001b[J';
 
-/** Shows a page every two seconds: in a terminal over the former one, in a pipe below it. @throws what the first reading throws, and refusals */
+/**
+ * Shows a page every two seconds: in a terminal over the former one, in a pipe below it. @throws what the first reading
+ * throws, and refusals
+ */
 export async function showAnew({
   read,
   print,

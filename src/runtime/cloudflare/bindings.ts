@@ -45,7 +45,7 @@ export const shardObject = (namespace: MetadataNamespace, shard: number): Metada
   // The cast: the stub has the methods of its class.
   namespace.get(namespace.idFromName(shard === 0 ? 'metadata' : `metadata-${shard}`)) as MetadataStub;
 
-/** A gateway begins with no more of them. */
+/** The largest number of shards that a gateway can begin with; splits add more. */
 const shardsMax = 32;
 
 /** The number of shards; absent means that there are none, as 1 does. */
@@ -63,7 +63,10 @@ export interface CloudflareBindings {
   readonly SLUICE_MASTER_KEY: string;
   /** How often the workers run, in seconds. Default 60. */
   readonly SLUICE_WORKERS_EVERY?: string;
-  /** How many objects the metadata are in at first. It cannot change after the first write; each object splits when it is large. Default 1. */
+  /**
+   * How many objects the metadata are in at first. It cannot change after the first write; each object splits when it
+   * is large. Default 1.
+   */
   readonly SLUICE_SHARDS?: string;
 }
 

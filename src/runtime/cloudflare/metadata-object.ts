@@ -1,8 +1,9 @@
 /**
  * `SluiceMetadata`, the class of the Durable Object that has the metadata, and runs the background workers by alarms.
  *
- * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes; or several share the partitions, with
- * a journal of side changes between them (`backends/metadata/records/outbox.ts`). An object splits before it is full (`shard-split.ts` beside
+ * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes; or several
+ * share the partitions, with a journal of side changes between them (`backends/metadata/records/outbox.ts`). An object
+ * splits before it is full (`shard-split.ts` beside
  * `outbox.ts`).
  */
 import type { Placement, ShardPlace } from '../../backends/metadata/records/placement.ts';
@@ -61,6 +62,8 @@ interface ObjectState {
     transactionSync<Result>(work: () => Result): Result;
     getAlarm(): Promise<number | null>;
     setAlarm(at: number): Promise<void>;
+    /** Resolves when earlier writes are durable. */
+    sync(): Promise<void>;
   };
   blockConcurrencyWhile(work: () => Promise<void>): Promise<void>;
 }
@@ -77,8 +80,9 @@ function objectSql({ storage }: ObjectState): Sql {
   };
 }
 
-/** How long the workers run at an alarm. */
+/** How long the workers run at an alarm, and at one of an object that splits: its writers may not change more than it copies. */
 const workersMs = 10_000;
+const workersMsOfSplit = 1_000;
 /** docs/workers.md says why the others do not run. */
 const alarmWorkers = Object.keys(lightWorkers) as (keyof typeof lightWorkers)[];
 
@@ -87,8 +91,13 @@ const databaseBytesMax = 9_000_000_000;
 
 /** Steps of an alarm, below the calls that a runtime allows it. */
 const splitSteps = 400;
+/** A step that failed is repeated within the alarm: until the next one, writers would change more than an alarm copies. */
+const failuresMax = 5;
+const failureMs = 100;
+/** From an alarm in which the object ended, while it splits, to its repetition. */
+const repeatMs = 1_000;
 /** From an alarm to the next one while the object splits. */
-const splittingMs = 1_000;
+const splittingMs = 100;
 
 /** Of the only object. */
 const wholePlace: ShardPlace = { number: 0, count: 1 };
@@ -201,7 +210,16 @@ export class SluiceMetadata extends ObjectBase {
     const { shard } = this.#store;
     // Without the binding of its own class no object can be reached.
     if (shard === undefined || this.#env.SLUICE === undefined) return false;
-    const hasMore = await shard.run({ bytesMax, steps: splitSteps });
+    let hasMore = true;
+    for (let step = 0, failures = 0; hasMore && step < splitSteps; step += 1)
+      try {
+        hasMore = await shard.step(bytesMax);
+        failures = 0;
+      } catch (cause) {
+        failures += 1;
+        if (failures === failuresMax) throw cause;
+        await systemClock.sleep(failureMs);
+      }
     await shard.adopt();
     return hasMore;
   }
@@ -210,42 +228,65 @@ export class SluiceMetadata extends ObjectBase {
     return this.#store.maintain();
   }
 
-  /** Runs the workers for `workersMs`, and sets the next alarm also after a failure. */
+  /**
+   * Sends what was left unsent, does steps of a split, and runs the workers for a while. A failure of one of them stops none of the others.
+   */
   async alarm(): Promise<void> {
+    // First, and stored: where the object ends in its alarm, the runtime repeats it after pauses that double, six times at most, unless
+    // another one is set.
+    await this.#setAlarm(this.#store.shard?.phase === undefined ? undefined : repeatMs);
+    await this.#state.storage.sync();
     // The cast: only settings are read of the bindings, and those are texts.
     const config = parseConfig({ ...this.#env, ...workerSettings } as object as Environment);
     const level = 'faults' in config ? 'INFO' : config.SVC_LOG_LEVEL;
     const log = createLineLog({ level, write: (line) => console.log(line) });
-    let isSplitting = false;
-    try {
-      if ('faults' in config) throw new Error(config.faults.join('\n'));
-      await this.maintain();
-      // A half that is being handed over takes no side changes.
-      await this.#store.shard?.finishHandover();
-      await this.#store.outbox?.settleAll();
-      isSplitting = await this.split(config.SVC_METADATA_SPLIT_SIZE).catch((cause: unknown) => {
-        log('WARN', 'a step of a split failed; the next alarm repeats it', { cause });
-        return true;
-      });
-      await this.#records?.maintain();
-      // An object that was refused its place stays empty, and a new one has no rows yet: neither has work.
-      if (this.#store.shard?.isActive && !this.#store.isEmpty())
-        await this.#work(config, { ...silentTelemetry, log });
-    } catch (cause) {
-      log('ERROR', 'the workers of an alarm failed', { cause });
-    } finally {
-      await this.#setAlarm(isSplitting ? splittingMs : undefined);
+    if ('faults' in config) {
+      log('ERROR', 'the settings of the object are wrong: it does no work', { faults: config.faults });
+      await this.#setAlarm();
+      return;
     }
+    const attempt = async (part: string, work: () => Promise<unknown>): Promise<void> => {
+      await work().catch((cause: unknown) =>
+        log('WARN', 'a part of an alarm failed; the next one repeats it', { part, cause }),
+      );
+    };
+    const { shard, outbox } = this.#store;
+    let isSplitting = false;
+    await attempt('leases', () => this.maintain());
+    await attempt('side changes', async () => {
+      // A half that is being handed over takes no side changes.
+      await shard?.finishHandover();
+      await outbox?.settleAll();
+    });
+    await attempt('split', async () => {
+      // Where it cannot go on, the workers have their time, and the next alarm tries again.
+      isSplitting = await this.split(config.SVC_METADATA_SPLIT_SIZE);
+    });
+    await attempt('leases in all objects', async () => this.#records?.maintain());
+    // An object that was refused its place stays empty, and a new one has no rows yet: neither has work.
+    if (shard?.isActive && !this.#store.isEmpty())
+      await attempt('workers', () =>
+        this.#work(config, {
+          telemetry: { ...silentTelemetry, log },
+          ms: isSplitting ? workersMsOfSplit : workersMs,
+        }),
+      );
+    await this.#setAlarm(isSplitting ? splittingMs : undefined);
   }
 
-  async #work(config: Config, telemetry: Telemetry): Promise<void> {
+  /** @param ms how long the workers run */
+  async #work(
+    config: Config,
+    { telemetry, ms }: { readonly telemetry: Telemetry; readonly ms: number },
+  ): Promise<void> {
     const cryptography = openCryptography();
+    const objectClock = { ...systemClock, hasTimersOfRequests: true };
     const { context } = openContext(config, {
       ...cryptography,
-      clock: systemClock,
+      clock: objectClock,
       sinks: openSinks(config, {
         ...cryptography,
-        clock: systemClock,
+        clock: objectClock,
         // The cast: bindings have any name.
         bindings: this.#env as object as Bindings,
       }),
@@ -262,7 +303,7 @@ export class SluiceMetadata extends ObjectBase {
       signal: ends.signal,
       host: { process: `durable-object-${this.#place?.number ?? 0}` },
     });
-    await systemClock.sleep(workersMs);
+    await systemClock.sleep(ms);
     await workers.stop();
     await context.lateWrites.flush();
   }

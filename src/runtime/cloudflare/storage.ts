@@ -8,7 +8,7 @@ import type { Config } from '../../config.ts';
 import type { Storage } from '../../gateway-opener.ts';
 import { type ContextParts, openContext } from '../../portable-context.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
-import type { LateWrites, MetadataStore, Op } from '../../ports/metadata-store.ts';
+import { isRowFailure, type LateWrites, type MetadataStore, type Op } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import {
   type CloudflareBindings,
@@ -36,6 +36,7 @@ const outlivingMs = 25_000;
  */
 const requestClock: Clock = {
   ...systemClock,
+  hasTimersOfRequests: true,
   sleep(ms, signal) {
     const slept = systemClock.sleep(ms, signal);
     if (ms <= outlivingMs) waitUntil(slept);
@@ -47,9 +48,10 @@ const requestClock: Clock = {
 const writeAtOnce = (metadata: MetadataStore, telemetry: Telemetry): LateWrites => ({
   async add(change) {
     waitUntil(
-      metadata
-        .apply([change])
-        .catch((cause: unknown) => telemetry.log('WARN', 'a row that is written late was lost', { cause })),
+      metadata.apply([change]).catch((cause: unknown) => {
+        telemetry.count('svc_late_rows_lost_total', { why: isRowFailure(cause) ? 'row' : 'store' });
+        telemetry.log('WARN', 'a row that is written late was lost', { cause });
+      }),
     );
   },
   async flush() {},
@@ -87,10 +89,17 @@ function renewing(records: RemoteRecords): RemoteRecords {
   });
 }
 
-/** The metadata port over a binding. A stub belongs to the request that made it, so each call makes one. */
+/**
+ * The metadata port over a binding. A stub belongs to the request that made it, so each call makes one. A call ends
+ * with its request too, and work that goes on after the reply may hold a mutex meanwhile, which would never be
+ * released: so each call keeps its request alive.
+ */
 function durableMetadata(namespace: MetadataNamespace, count: number, clock: Clock): RemoteRecords {
-  const send: SendToShard = (shard, name, args, version) =>
-    shardObject(namespace, shard).call(name, args, { number: shard, count, version });
+  const send: SendToShard = (shard, name, args, version) => {
+    const calling = shardObject(namespace, shard).call(name, args, { number: shard, count, version });
+    waitUntil(calling.catch(() => undefined));
+    return calling;
+  };
   return durableRecords(send, count, { clock });
 }
 
@@ -103,11 +112,14 @@ export interface CloudflareOptions {
   readonly masterKey: string;
   /** The bindings of queues that targets of type `queue` name: the `env` of the Worker, for example. */
   readonly queues?: Bindings;
-  /** How many objects the metadata are in at first. It cannot be changed once there are some; each object splits when it is large. Default 1. */
+  /**
+   * How many objects the metadata are in at first. It cannot be changed once there are some; each object splits when it
+   * is large. Default 1.
+   */
   readonly shards?: number;
 }
 
-function openParts(
+function openContextParts(
   { objects, metadata, masterKey, queues = {}, shards }: CloudflareOptions,
   { config, telemetry }: { readonly config: Config; readonly telemetry: Telemetry },
 ): ContextParts {
@@ -135,7 +147,8 @@ function openParts(
 export const cloudflare = (options: CloudflareOptions): Storage => ({
   settings: workerSettings,
   runsWorkers: true,
-  open: async (config, { telemetry }) => openContext(config, openParts(options, { config, telemetry })),
+  open: async (config, { telemetry }) =>
+    openContext(config, openContextParts(options, { config, telemetry })),
 });
 
 /** A gateway's context over the bindings of the default entry. */
@@ -148,6 +161,6 @@ export const openCloudflare = (
   const shards = readShards(bindings.SLUICE_SHARDS);
   // The cast: bindings have any name.
   const queues = bindings as object as Bindings;
-  const parts = openParts({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
+  const parts = openContextParts({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
   return openContext(config, { ...parts, tracer });
 };

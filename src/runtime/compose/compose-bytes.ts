@@ -2,9 +2,11 @@
 
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
-import { bodyBudget, WriteBudget } from '../../backends/data/write-budget.ts';
+import { WriteBudget } from '../../backends/data/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
+import { bodyBudget } from '../../base/body-budget.ts';
 import type { ClusterSetting } from '../../config/clusters.ts';
+import { dataBackends } from '../../config/data.ts';
 import { pathIn } from '../../config/network.ts';
 import { resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
@@ -52,17 +54,11 @@ export async function openBytes(parts: Parts, hasher: Hasher): Promise<ObjectByt
   const { config, clock } = parts;
   const { SVC_DATA_BACKEND: backend } = config;
   // The rest of the memory is for the process itself and for readers.
-  const budget = new WriteBudget(config.SVC_MEMORY_MAX / writePart(backend), clock);
+  const budget = new WriteBudget(config.SVC_MEMORY_MAX / dataBackends[backend].writePart, clock);
   return backend === 'upstream-store'
     ? openUpstreams(parts, { hasher, budget })
     : chunked(await openChunks(backend, parts), budget);
 }
-
-/**
- * The share of `SVC_MEMORY_MAX` for writes. A write to `cluster-pool` holds its whole chunk of 4 MiB in the driver's memory until it is
- * stored, so many of them regularly reach the bound; with other backends most of a write's bytes are in the kernel.
- */
-const writePart = (backend: Config['SVC_DATA_BACKEND']): number => (backend === 'cluster-pool' ? 4 : 2);
 
 async function openChunks(backend: ChunkBackend, parts: Parts): Promise<Record<string, ChunkStore>> {
   const stores: Record<string, ChunkStore> = {};

@@ -3,12 +3,13 @@
  * them, so that a runtime without a disk never loads lmdb.
  */
 import { activeMs, openCredentials } from '../../auth/session/credentials.ts';
-import { bodyBudget } from '../../backends/data/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
 import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
 import { openSinks } from '../../backends/sinks/open-sinks.ts';
+import { SharedMemory } from '../../base/body-budget.ts';
 import { Caches } from '../../base/bounded-cache.ts';
+import { dataBackends } from '../../config/data.ts';
 import { metadataBackends } from '../../config/metadata.ts';
 import { mayReach } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
@@ -121,7 +122,9 @@ async function openDisks({
   clock,
   telemetry,
 }: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskSpaces | undefined> {
-  if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
+  const keepsFiles =
+    metadataBackends[config.SVC_META_BACKEND].needsDataDir || dataBackends[config.SVC_DATA_BACKEND].isOnDisks;
+  if (!keepsFiles) return undefined;
   const { DiskSpaces } = await import('../../backends/disk-space.ts');
   const disks = new DiskSpaces({ reserveBytes: config.SVC_DISK_RESERVE, clock });
   telemetry.onRead(() => {
@@ -138,7 +141,7 @@ function showDisk(telemetry: Telemetry, { component, freeBytes, sizeBytes, warni
 
 function showBodyMemory(
   telemetry: Telemetry,
-  { usedBytes, limitBytes }: ReturnType<typeof bodyBudget>,
+  { usedBytes, limitBytes }: Pick<SharedMemory, 'usedBytes' | 'limitBytes'>,
 ): void {
   telemetry.set('svc_body_memory_bytes', { kind: 'used' }, usedBytes);
   telemetry.set('svc_body_memory_bytes', { kind: 'limit' }, limitBytes);
@@ -150,9 +153,6 @@ interface Around {
   readonly mode: InstallationMode;
 }
 
-const keepsMarks = ({ SVC_DATA_BACKEND: backend }: Config): boolean =>
-  backend === 'upstream-store' || backend === 'cluster-pool';
-
 /** What must belong to the metadata: the master key and the chunks. Nothing is created before all of it was compared. */
 async function openAround(metadata: MetadataStore, parts: Parts, { hasher, cipher, mode }: Around) {
   const { config, random } = parts;
@@ -161,7 +161,9 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
     return { sealer, installation: undefined, stored: await openBytes(parts, hasher) };
   }
   // Opening an upstream or a pool makes nothing there; directories are compared before they are opened.
-  const early = keepsMarks(config) ? await openBytes(parts, hasher) : undefined;
+  const early = dataBackends[config.SVC_DATA_BACKEND].marksItself
+    ? await openBytes(parts, hasher)
+    : undefined;
   try {
     const { checkInstallation, isNew } = await import('../installation.ts');
     const asked = { config, random, mode, stored: early };
@@ -245,7 +247,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     timeoutMs: config.SVC_NOTIFY_TIMEOUT,
   });
   const peers = openPeers({ config, hasher, clock });
-  const bodyMemory = bodyBudget(config.SVC_MEMORY_MAX / 8);
+  const bodyMemory = new SharedMemory(config.SVC_MEMORY_MAX / 8);
   telemetry.onRead(() => showBodyMemory(telemetry, bodyMemory));
   telemetry.onRead(measureClusters({ bytes, clock, telemetry }));
   const context: Context = {

@@ -1,6 +1,7 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { dataBackends } from '../../config/data.ts';
 import type { HsmKeys } from '../../config/keys.ts';
 import type { ListenAddress } from '../../config/network.ts';
 import { type Found, readConfig } from '../../config/read-config.ts';
@@ -9,6 +10,7 @@ import type { Credential } from '../../ports/credentials.ts';
 import { readCredentialsFile } from '../root-credentials.ts';
 import { lookAtMasterKeyFile, noSecretFile, readHsmKeysFile } from '../secret-file.ts';
 import { lookForPackages } from './needed-packages.ts';
+import { keyProviderOpeners } from './open-keys.ts';
 import { lookAtUpstreamFiles } from './upstream-files.ts';
 
 export interface Configuration {
@@ -47,10 +49,9 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     reading.config === undefined ? [] : lookForPackages(reading.config),
     unreadable('SVC_TLS_CERT_FILE', settingText('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', settingText('SVC_TLS_KEY_FILE')),
-    unreadable('SVC_TRANSIT_CA_FILE', settingText('SVC_TRANSIT_CA_FILE')),
-    unreadable('SVC_PKCS11_MODULE', settingText('SVC_PKCS11_MODULE')),
-    unreadable('SVC_PKCS11_PIN_FILE', settingText('SVC_PKCS11_PIN_FILE')),
-    unreadable('SVC_KMS_CA_FILE', settingText('SVC_KMS_CA_FILE')),
+    ...Object.values(keyProviderOpeners).flatMap(({ files }) =>
+      files.map((name) => unreadable(name, settingText(name))),
+    ),
     prepares ? unwritable('SVC_DATA_DIR', settingText('SVC_DATA_DIR')) : [],
   ]);
   const secrets = [file, masterKeys, hsmKeys, upstreams];
@@ -134,7 +135,7 @@ type ClusterConfig = Pick<Config, 'SVC_DATA_DIR' | 'SVC_DATA_BACKEND' | 'SVC_POO
 /** A warning for each cluster directory that holds anything and is not used. */
 export async function leftOutClusters(config: ClusterConfig): Promise<readonly string[]> {
   const { SVC_DATA_DIR, SVC_DATA_BACKEND, SVC_POOL_CLUSTERS: clusters } = config;
-  if (SVC_DATA_DIR === undefined || SVC_DATA_BACKEND !== 'file') return [];
+  if (SVC_DATA_DIR === undefined || !dataBackends[SVC_DATA_BACKEND].isOnDisks) return [];
   const chunks = resolve(SVC_DATA_DIR, 'chunks');
   const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
   const setting = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;

@@ -1,14 +1,15 @@
-/** What the settings need and this installation lacks, mostly optional packages, so that a start without them is refused with what to do. */
+/**
+ * What the settings need and this installation lacks, mostly optional packages, so that a start without them is refused
+ * with what to do.
+ */
 import { createRequire } from 'node:module';
 import { explainNoBinding } from '../../backends/sinks/sink-options.ts';
 import { installCommand, isMissing, type OptionalPackage } from '../../base/optional-packages.ts';
+import { dataBackends } from '../../config/data.ts';
+import { metadataBackends } from '../../config/metadata.ts';
 import type { Config } from '../../config.ts';
 import { sinkKinds } from '../../ports/event-sink.ts';
-
-const ofMetadata: Partial<Readonly<Record<Config['SVC_META_BACKEND'], readonly OptionalPackage[]>>> = {
-  'wide-column': ['cassandra-driver'],
-  'ordered-kv': ['@grpc/grpc-js', 'protobufjs'],
-};
+import { keyProviderOpeners } from './open-keys.ts';
 
 /** Written out, because a bundle has what an import names. */
 const imports: Readonly<Record<OptionalPackage, () => Promise<unknown>>> = {
@@ -40,17 +41,20 @@ function listNeeds(config: Asked): readonly Need[] {
   const needs: Need[] = [
     {
       by: `SVC_META_BACKEND=${config.SVC_META_BACKEND}`,
-      packages: ofMetadata[config.SVC_META_BACKEND] ?? [],
+      packages: metadataBackends[config.SVC_META_BACKEND].packages ?? [],
+    },
+    {
+      by: `SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND}`,
+      packages: dataBackends[config.SVC_DATA_BACKEND].packages ?? [],
     },
     ...config.SVC_NOTIFY_TARGETS.map(({ id, type }) => ({
       by: `the target ${id} of SVC_NOTIFY_TARGETS`,
       packages: sinkKinds[type].packages ?? [],
     })),
   ];
-  if (config.SVC_DATA_BACKEND === 'cluster-pool')
-    needs.push({ by: 'SVC_DATA_BACKEND=cluster-pool', packages: ['koffi'] });
-  if (config.SVC_KEY_PROVIDER === 'pkcs11')
-    needs.push({ by: 'SVC_KEY_PROVIDER=pkcs11', packages: ['koffi'] });
+  const { SVC_KEY_PROVIDER: provider } = config;
+  if (provider !== undefined)
+    needs.push({ by: `SVC_KEY_PROVIDER=${provider}`, packages: keyProviderOpeners[provider].packages });
   return needs;
 }
 
@@ -73,7 +77,10 @@ async function isInstalled(name: OptionalPackage): Promise<boolean> {
   }
 }
 
-/** @returns a sentence for each setting that this runtime cannot serve; where a package is not installed, with the command that installs it */
+/**
+ * @returns a sentence for each setting that this runtime cannot serve; where a package is not installed, with the
+ * command that installs it
+ */
 export async function lookForPackages(config: Asked): Promise<readonly string[]> {
   const faults = config.SVC_NOTIFY_TARGETS.filter(({ type }) => type === 'queue').map(explainNoBinding);
   for (const { by, packages } of listNeeds(config)) {

@@ -1,13 +1,16 @@
-/** Opens the key provider that the settings name. Each is loaded only then: other runtimes have neither files nor sockets. */
+/** The key providers as this runtime opens them. Each is loaded only then: other runtimes have neither files nor sockets. */
 import type { CredentialSource } from '../../backends/keys/cloud-credentials.ts';
 import type { KeyRequests } from '../../backends/keys/key-requests.ts';
 import type { TransitAuth } from '../../backends/keys/login.ts';
 import type { RemoteProvider } from '../../backends/keys/steady-provider.ts';
+import type { OptionalPackage } from '../../base/optional-packages.ts';
+import type { KeyProviderName } from '../../config/keys.ts';
 import { mayReach } from '../../config/network.ts';
-import type { Config } from '../../config.ts';
+import type { Config, SettingName } from '../../config.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import type { Cipher, Hasher } from '../../ports/cryptography.ts';
 import type { KeyProvider } from '../../ports/key-provider.ts';
+import { awsApi } from '../../ports/trace.ts';
 import type { Parts } from './compose-bytes.ts';
 
 interface Around {
@@ -22,31 +25,72 @@ function findSoleAccount(credentials: readonly Credential[]): string | undefined
   return others.length === 0 ? first : undefined;
 }
 
-/** The settings' cross checks see to it that a provider has what it needs. */
-export async function openKeys(parts: Parts, around: Around): Promise<KeyProvider | undefined> {
-  const { config, clock, telemetry, random } = parts;
-  const { credentials, ...crypto } = around;
-  if (config.SVC_KEY_PROVIDER === undefined) return undefined;
-  if (config.SVC_KEY_PROVIDER === 'local-hsm') {
-    const { localHsm } = await import('../../backends/keys/local-hsm.ts');
-    const { readHsmKeys } = await import('../secret-file.ts');
-    const keys = await readHsmKeys(config.SVC_HSM_KEYS_FILE ?? '');
-    const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
-    return localHsm({ ...keys, ...users, ...crypto, random });
-  }
-  const { steadyProvider } = await import('../../backends/keys/steady-provider.ts');
-  const provider = await openers[config.SVC_KEY_PROVIDER](parts, around);
-  const { SVC_KEY_PROVIDER: name, SVC_KEY_TIMEOUT: timeoutMs } = config;
-  return steadyProvider(provider, { name, clock, telemetry, timeoutMs });
+type Opener<Opened = KeyProvider> = (parts: Parts, around: Around) => Promise<Opened>;
+
+interface KeyProviderOpener {
+  /** The settings' cross checks see to it that it has what it needs. */
+  readonly open: Opener;
+  /** The settings whose files must be readable at the start, beside those that are read then. */
+  readonly files: readonly SettingName[];
+  readonly packages: readonly OptionalPackage[];
+  /** What traces call it, and where requests to it go. */
+  readonly system: string;
+  readonly address?: 'SVC_TRANSIT_ADDR' | 'SVC_KMS_ENDPOINT';
 }
 
-type Opener = (parts: Parts, around: Around) => Promise<RemoteProvider>;
-
-const openers: Readonly<Record<Exclude<NonNullable<Config['SVC_KEY_PROVIDER']>, 'local-hsm'>, Opener>> = {
-  transit: openTransit,
-  'cloud-kms': openCloudKms,
-  pkcs11: openPkcs11,
+/** How this runtime opens each provider, and what that needs. */
+export const keyProviderOpeners: Readonly<Record<KeyProviderName, KeyProviderOpener>> = {
+  'local-hsm': { open: openLocalHsm, files: [], packages: [], system: 'local-hsm' },
+  transit: {
+    open: steady(openTransit, { isShared: true }),
+    files: ['SVC_TRANSIT_CA_FILE'],
+    packages: [],
+    system: 'vault',
+    address: 'SVC_TRANSIT_ADDR',
+  },
+  'cloud-kms': {
+    open: steady(openCloudKms, { isShared: true }),
+    files: ['SVC_KMS_CA_FILE'],
+    packages: [],
+    system: awsApi,
+    address: 'SVC_KMS_ENDPOINT',
+  },
+  pkcs11: {
+    open: steady(openPkcs11),
+    files: ['SVC_PKCS11_MODULE', 'SVC_PKCS11_PIN_FILE'],
+    packages: ['koffi'],
+    system: 'pkcs11',
+  },
 };
+
+export async function openKeys(parts: Parts, around: Around): Promise<KeyProvider | undefined> {
+  const { SVC_KEY_PROVIDER: name } = parts.config;
+  return name && keyProviderOpeners[name].open(parts, around);
+}
+
+/**
+ * A provider outside of this process.
+ * @param options with `isShared`, accounts take turns of its calls; without it the provider gives turns itself
+ */
+function steady(open: Opener<RemoteProvider>, { isShared = false } = {}): Opener {
+  return async (parts, around) => {
+    const { config, clock, telemetry } = parts;
+    const { keyTurnsMax, steadyProvider } = await import('../../backends/keys/steady-provider.ts');
+    const provider = await open(parts, around);
+    const { SVC_KEY_PROVIDER: name = '', SVC_KEY_TIMEOUT: timeoutMs } = config;
+    const turns = isShared ? { turnsMax: keyTurnsMax } : {};
+    return steadyProvider(provider, { name, clock, telemetry, timeoutMs, ...turns });
+  };
+}
+
+async function openLocalHsm({ config, random }: Parts, around: Around): Promise<KeyProvider> {
+  const { credentials, ...crypto } = around;
+  const { localHsm } = await import('../../backends/keys/local-hsm.ts');
+  const { readHsmKeys } = await import('../secret-file.ts');
+  const keys = await readHsmKeys(config.SVC_HSM_KEYS_FILE ?? '');
+  const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
+  return localHsm({ ...keys, ...users, ...crypto, random });
+}
 
 async function openRequests({ config }: Pick<Parts, 'config'>, caFile: string | undefined) {
   const { keyRequests } = await import('../../backends/keys/key-requests.ts');

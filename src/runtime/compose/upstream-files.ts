@@ -1,5 +1,6 @@
 /** The files that upstreams name: their secret keys, and whose certificates are believed. */
 import { readFile } from 'node:fs/promises';
+import { dataBackends } from '../../config/data.ts';
 import { fault, value } from '../../config/setting.ts';
 import { keyPattern, type ResolvedUpstream, resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
@@ -13,7 +14,7 @@ interface UpstreamFiles {
 
 /** Checks the files before the start. */
 export async function lookAtUpstreamFiles(config: Config): Promise<SecretFile<unknown>> {
-  if (config.SVC_DATA_BACKEND !== 'upstream-store') return noSecretFile;
+  if (dataBackends[config.SVC_DATA_BACKEND].list !== 'SVC_UPSTREAMS') return noSecretFile;
   const read = await Promise.all(resolveUpstreams(config).map(({ upstream }) => readFiles(upstream)));
   // Several upstreams may share a file.
   const all = (of: 'faults' | 'warnings') => [...new Set(read.flatMap((each) => each[of]))];

@@ -7,7 +7,7 @@ import { fail } from '../../base/errors.ts';
 import type { Gateway } from '../../gateway.ts';
 import { DataUnavailable } from '../../ports/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import { findRequestId, type Reply } from '../../protocol/reply.ts';
 import {
   type Exchange,
   findFault,
@@ -57,6 +57,7 @@ export class Connection implements Peer {
   #progress = { position: '', looks: 0 };
   /** Set when the bytes after the current request cannot be parsed or will not be read. */
   #isLast = false;
+  #isRetired = false;
 
   constructor(socket: Socket, options: ConnectionOptions) {
     this.#socket = socket;
@@ -84,14 +85,15 @@ export class Connection implements Peer {
     const { request, response } = exchange;
     const incoming = new NodeIncoming(request, this, exchange.awaitsContinue ? response : undefined);
     this.#current = { exchange, incoming };
+    let reply: Reply | undefined;
     try {
-      const reply = await this.#answer(incoming, request);
+      reply = await this.#answer(incoming, request);
       const close = !response.shouldKeepAlive || this.#mustClose(incoming, request);
       if (close) this.#end(incoming, request);
       await writeReply(reply, { response, close, client: incoming });
       if (!close && !request.complete) drop(incoming, request);
     } catch (error) {
-      this.#breakOff(exchange, incoming, error);
+      this.#breakOff(exchange, incoming, { error, reply });
     }
     incoming.end();
     this.#current = undefined;
@@ -116,15 +118,15 @@ export class Connection implements Peer {
 
   /** Whether the connection can carry another request after this one. */
   #mustClose({ body, announcedBytes }: NodeIncoming, request: ListenerRequest): boolean {
-    if (this.#isLast || this.#options.isClosing()) return true;
+    if (this.#isLast || this.#isRetired || this.#options.isClosing()) return true;
     if (body === undefined || request.complete) return false;
     if (body.awaitsContinue || announcedBytes === undefined) return true;
     return announcedBytes - body.receivedBytes > drainedBytesMax;
   }
 
   /**
-   * Node closes a connection immediately after its last reply. If bytes of an unread body are still arriving, the kernel answers them with a
-   * reset, which can overtake the reply: so some more bytes are read and dropped.
+   * Node closes a connection immediately after its last reply. If bytes of an unread body are still arriving, the
+   * kernel answers them with a reset, which can overtake the reply: so some more bytes are read and dropped.
    */
   #end(incoming: NodeIncoming, request: ListenerRequest): void {
     this.#isLast = true;
@@ -144,9 +146,15 @@ export class Connection implements Peer {
     };
   }
 
-  #breakOff({ response }: Exchange, incoming: NodeIncoming, error: unknown): void {
+  #breakOff(
+    { response }: Exchange,
+    incoming: NodeIncoming,
+    { error, reply }: { readonly error: unknown; readonly reply: Reply | undefined },
+  ): void {
     if (incoming.isLost) return;
-    this.#options.telemetry.log('ERROR', 'a reply was cut off', { error });
+    // The gateway has already reported the request, by its status.
+    const id = reply && findRequestId(reply);
+    this.#options.telemetry.log('ERROR', 'a reply was cut off', { request_id: id, error });
     this.#isLast = true;
     if (response.headersSent) this.#cut();
     else
@@ -175,6 +183,11 @@ export class Connection implements Peer {
       this.#isLast = true;
       this.#socket.end();
     }
+  }
+
+  /** The next reply whose head has not been sent says that the connection ends with it: its client then connects to another process. */
+  retire(): void {
+    this.#isRetired = true;
   }
 
   /** The socket closed. */

@@ -36,18 +36,25 @@ export interface ServeOptions {
   readonly telemetry?: Telemetry;
   /** How often the TLS files are checked for changes. */
   readonly tlsIntervalMs?: number;
+  /** Called when a connection has ended. */
+  readonly onDisconnect?: () => void;
 }
 
 export interface Serving {
   /** The endpoint to paste, with the port that was taken. */
   readonly url: string;
   readonly adminUrl: string | undefined;
+  countConnections(): number;
+  /** Ends this share of the open connections, each with its next reply. */
+  shed(share: number): void;
   /** Stops accepting, finishes the requests in flight, cuts what takes longer than SVC_SHUTDOWN_TIMEOUT. */
   close(): Promise<void>;
 }
 
 interface Listener {
   readonly url: string;
+  countConnections(): number;
+  shed(share: number): void;
   close(): Promise<void>;
 }
 
@@ -56,7 +63,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const { SVC_LISTEN, SVC_ADMIN_LISTEN } = options.config;
   if (SVC_ADMIN_LISTEN === undefined) {
     const both = await listen(SVC_LISTEN, undefined, options);
-    return { url: both.url, adminUrl: undefined, close: both.close };
+    return { ...both, adminUrl: undefined };
   }
   const storage = await listen(SVC_LISTEN, 'storage', options);
   const admin = await listen(SVC_ADMIN_LISTEN, 'admin', options).catch(async (error: unknown) => {
@@ -66,6 +73,11 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   return {
     url: storage.url,
     adminUrl: admin.url,
+    countConnections: () => storage.countConnections() + admin.countConnections(),
+    shed: (share) => {
+      storage.shed(share);
+      admin.shed(share);
+    },
     close: async () => {
       await Promise.all([storage.close(), admin.close()]);
     },
@@ -77,7 +89,7 @@ async function listen(
   listener: ConnectionOptions['listener'],
   options: ServeOptions,
 ): Promise<Listener> {
-  const { gateway, config, telemetry = silentTelemetry } = options;
+  const { gateway, config, telemetry = silentTelemetry, onDisconnect } = options;
   const tls = readTlsFiles(config);
   const server = createServer(config, tls);
   let isClosing = false;
@@ -89,6 +101,7 @@ async function listen(
     secure: tls !== undefined,
     idleTimeoutMs: config.SVC_IDLE_TIMEOUT,
     isClosing: () => isClosing,
+    onDisconnect,
   });
   await new Promise<void>((resolve, reject) => {
     // Names the address that failed, for the error message.
@@ -103,11 +116,13 @@ async function listen(
   const { port } = server.address() as net.AddressInfo;
   return {
     url: formatEndpoint({ host: address.host, port }, tls !== undefined),
+    countConnections: () => sockets.size,
+    shed: (share) => shed([...sockets.values()], share),
     close: () => {
       isClosing = true;
       stopReloading();
       const cut = (): void => {
-        for (const { socket } of sockets) socket.destroy();
+        for (const { socket } of sockets.keys()) socket.destroy();
         for (const socket of handshakes) socket.destroy();
       };
       return closeServer(server, sockets, { timeoutMs: config.SVC_SHUTDOWN_TIMEOUT, cut }).finally(
@@ -135,8 +150,12 @@ function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined)
 }
 
 /** Makes a connection of each socket. @returns the open ones */
-function connect(server: net.Server, config: ServeOptions['config'], options: ConnectionOptions): Sockets {
-  const sockets: Sockets = new Set();
+function connect(
+  server: net.Server,
+  config: ServeOptions['config'],
+  options: ConnectionOptions & { readonly onDisconnect: (() => void) | undefined },
+): Sockets {
+  const sockets: Sockets = new Map();
   const keepAliveLine = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(config.SVC_IDLE_TIMEOUT / 1000)}\r\n`;
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: net.Socket) => {
     const connection = new Connection(socket, options);
@@ -145,7 +164,7 @@ function connect(server: net.Server, config: ServeOptions['config'], options: Co
       refuse: (fault) => connection.refuse(fault),
       keepAliveLine,
     });
-    sockets.add(http);
+    sockets.set(http, connection);
     socket.setTimeout(config.SVC_IDLE_TIMEOUT);
     socket.on('timeout', () => connection.timeOut());
     // The socket closes by itself after an error.
@@ -153,13 +172,20 @@ function connect(server: net.Server, config: ServeOptions['config'], options: Co
     socket.on('close', () => {
       sockets.delete(http);
       connection.lose();
+      options.onDisconnect?.();
     });
   });
   server.on('tlsClientError', (error, socket) => refuseSocket(socket, error));
   return sockets;
 }
 
-type Sockets = Set<HttpSocket>;
+type Sockets = Map<HttpSocket, Connection>;
+
+/** Evenly among them, because neighbours in the list may be of one client. */
+function shed(connections: readonly Connection[], share: number): void {
+  for (const [index, connection] of connections.entries())
+    if (Math.floor((index + 1) * share) > Math.floor(index * share)) connection.retire();
+}
 
 /** The connections below TLS, which is all there is of a client that does not end its handshake. */
 function trackHandshakes(server: net.Server): ReadonlySet<net.Socket> {
@@ -176,7 +202,7 @@ function trackHandshakes(server: net.Server): ReadonlySet<net.Socket> {
 function limitHeads(sockets: Sockets, timeoutMs: number): () => void {
   const late = (): void => {
     const startedMax = performance.now() - timeoutMs;
-    for (const socket of sockets) {
+    for (const socket of sockets.keys()) {
       if (socket.headStartedAt === 0 || socket.headStartedAt > startedMax) continue;
       socket.fail(new HttpFault('ERR_HTTP_REQUEST_TIMEOUT', 'the head did not arrive in time'));
     }
@@ -196,7 +222,7 @@ async function closeServer(
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
-  for (const each of sockets) if (each.isIdle) each.socket.destroySoon();
+  for (const each of sockets.keys()) if (each.isIdle) each.socket.destroySoon();
   await closed;
   clearTimeout(timer);
 }

@@ -1,7 +1,7 @@
 /**
  * Processes that ended by a memory fault. lmdb maps its file, and the kernel kills the process by such a signal where a page header is
- * damaged or the file is too short. The primary process names the page for the others, and the node ends after several faults that it cannot
- * explain (docs/adr/0036-first-contact-with-a-damaged-page.md).
+ * damaged or the file is too short. The primary process names the page for the others, and the node ends after several
+ * faults that it cannot explain (docs/adr/0036-first-contact-with-a-damaged-page.md).
  */
 
 import fs from 'node:fs';

@@ -1,4 +1,7 @@
-/** The log of a Node process, and its level at run time: changed by operators through the admin API, and by SIGUSR2, for every process of the node. */
+/**
+ * The log of a Node process, and its level at run time: changed by operators through the admin API, and by SIGUSR2, for
+ * every process of the node.
+ */
 import cluster from 'node:cluster';
 import type { Config } from '../../config.ts';
 import type { Announcement, Siblings } from '../../ports/siblings.ts';

@@ -1,22 +1,28 @@
 /** Telemetry of a Node process: logs as JSON lines on standard error, metrics of the process and its node. */
 import cluster from 'node:cluster';
+import { readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { constants, PerformanceObserver } from 'node:perf_hooks';
+import { getHeapSpaceStatistics } from 'node:v8';
 import { describeServerOfUrl } from '../../base/text/server-address.ts';
+import { dataBackends } from '../../config/data.ts';
+import { metadataBackends } from '../../config/metadata.ts';
 import { resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
-import type { Telemetry } from '../../ports/telemetry.ts';
+import { type Metrics, noLabels, type Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { createLog, foldRepeats } from '../../telemetry/log.ts';
 import { createMetricRegistry, type MetricRegistry } from '../../telemetry/metric-registry.ts';
-import { awsApi, OtlpExporter, readOtlpHeaders, type Systems } from '../../telemetry/otlp.ts';
+import { OtlpExporter, readOtlpHeaders, type Systems } from '../../telemetry/otlp.ts';
 import { createTracer } from '../../telemetry/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
-import { processName } from './node-diagnostics.ts';
+import { keyProviderOpeners } from '../compose/open-keys.ts';
+import { processMemory } from './memory-faults.ts';
+import { certificateExpiries, measureEventLoopLag, processName } from './node-diagnostics.ts';
 import { logToStandardError } from './node-log-level.ts';
 import { gatherFromPeers } from './node-metrics.ts';
-import { measureProcess } from './process-metrics.ts';
 
 /** Such as `node 24.1.0`. */
 export const runtimeName = (): string => {
@@ -36,6 +42,133 @@ export function nodeTelemetry(config: Config): Telemetry {
   for (const { id } of config.SVC_NOTIFY_TARGETS ?? []) metrics.know('target', id);
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
   return { ...metrics, log: foldRepeats(createLog(), later) };
+}
+
+// What metrics show of the process: its CPU, memory, files, garbage collections, and the expiry of its certificates.
+
+/** Reads the process whenever metrics are read. */
+function measureProcess(metrics: Metrics, config: Config): void {
+  metrics.set('svc_memory_limit_bytes', noLabels, config.SVC_MEMORY_MAX);
+  const lag = measureEventLoopLag();
+  const expiries = certificateExpiries(config);
+  metrics.onRead(() => {
+    for (const [kind, bytes] of processMemory()) metrics.set('svc_memory_bytes', { kind }, bytes);
+    metrics.replace(
+      'svc_certificate_not_after_timestamp_seconds',
+      expiries().map(({ setting, notAfter }) => [{ setting }, notAfter / 1000]),
+    );
+    metrics.set('svc_event_loop_lag_seconds', noLabels, lag.read());
+  });
+  measureRuntime(metrics);
+}
+
+/** The `process_*` and `nodejs_*` metrics. */
+export function measureRuntime(metrics: Metrics): void {
+  const [major = '', minor = '', patch = ''] = process.versions.node.split('.');
+  metrics.set('nodejs_version_info', { version: process.version, major, minor, patch }, 1);
+  metrics.set('process_start_time_seconds', noLabels, Math.round(Date.now() / 1000 - process.uptime()));
+  metrics.set('process_max_fds', noLabels, maxFiles());
+  measureCollections(metrics);
+  const cpu = cpuCounter(metrics);
+  // Each of these is missing on some runtime or system, and the others are shown.
+  for (const sample of [cpu, showMemory, showFiles, showResources, showSpaces])
+    metrics.onRead(() => sample(metrics));
+}
+
+function cpuCounter(metrics: Metrics): () => void {
+  let last = { user: 0, system: 0 };
+  return () => {
+    const now = process.cpuUsage();
+    const user = (now.user - last.user) / 1e6;
+    const system = (now.system - last.system) / 1e6;
+    metrics.count('process_cpu_user_seconds_total', noLabels, user);
+    metrics.count('process_cpu_system_seconds_total', noLabels, system);
+    metrics.count('process_cpu_seconds_total', noLabels, user + system);
+    last = now;
+  };
+}
+
+function showMemory(metrics: Metrics): void {
+  const { heapTotal, heapUsed, external, rss } = process.memoryUsage();
+  metrics.set('nodejs_heap_size_total_bytes', noLabels, heapTotal);
+  metrics.set('nodejs_heap_size_used_bytes', noLabels, heapUsed);
+  metrics.set('nodejs_external_memory_bytes', noLabels, external);
+  metrics.set('process_resident_memory_bytes', noLabels, rss);
+  const status = readProc('/proc/self/status');
+  metrics.set('process_virtual_memory_bytes', noLabels, parseProcBytes(/^VmSize:\s+(\d+) kB$/m, status));
+  metrics.set('process_heap_bytes', noLabels, parseProcBytes(/^VmData:\s+(\d+) kB$/m, status));
+}
+
+/** In bytes; undefined where the line is missing. */
+function parseProcBytes(line: RegExp, status: string): number | undefined {
+  const [, number] = line.exec(status) ?? [];
+  return number === undefined ? undefined : Number(number) * 1024;
+}
+
+/** Empty on systems other than Linux. */
+function readProc(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function maxFiles(): number | undefined {
+  const [, limit] = /^Max open files +(\d+)/m.exec(readProc('/proc/self/limits')) ?? [];
+  return limit === undefined ? undefined : Number(limit);
+}
+
+function showFiles(metrics: Metrics): void {
+  let files: number | undefined;
+  try {
+    // One of them is that of the directory.
+    files = readdirSync('/proc/self/fd').length - 1;
+  } catch {
+    files = undefined;
+  }
+  metrics.set('process_open_fds', noLabels, files);
+}
+
+function showResources(metrics: Metrics): void {
+  const counts = new Map<string, number>();
+  for (const type of process.getActiveResourcesInfo()) counts.set(type, (counts.get(type) ?? 0) + 1);
+  metrics.replace(
+    'nodejs_active_resources',
+    [...counts].map(([type, count]) => [{ type }, count]),
+  );
+}
+
+/** Bun has no spaces. */
+function showSpaces(metrics: Metrics): void {
+  for (const { space_name, space_size, space_used_size, space_available_size } of getHeapSpaceStatistics()) {
+    const labels = { space: space_name.replace(/_space$/, '') };
+    metrics.set('nodejs_heap_space_size_total_bytes', labels, space_size);
+    metrics.set('nodejs_heap_space_size_used_bytes', labels, space_used_size);
+    metrics.set('nodejs_heap_space_size_available_bytes', labels, space_available_size);
+  }
+}
+
+const collections: ReadonlyMap<unknown, string> = new Map([
+  [constants.NODE_PERFORMANCE_GC_MAJOR, 'major'],
+  [constants.NODE_PERFORMANCE_GC_MINOR, 'minor'],
+  [constants.NODE_PERFORMANCE_GC_INCREMENTAL, 'incremental'],
+  [constants.NODE_PERFORMANCE_GC_WEAKCB, 'weakcb'],
+]);
+
+/** The types of Node leave out the detail. */
+type CollectionEntry = PerformanceEntry & { readonly detail?: { readonly kind?: unknown } };
+
+/** Runtimes without these entries observe none. */
+function measureCollections(metrics: Metrics): void {
+  const observer = new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      const { duration, detail } = entry as CollectionEntry;
+      const kind = collections.get(detail?.kind);
+      if (kind !== undefined) metrics.observe('nodejs_gc_duration_seconds', { kind }, duration / 1000);
+    }
+  });
+  observer.observe({ entryTypes: ['gc'] });
 }
 
 // Traces of a Node process: which are kept, and where they are sent.
@@ -84,30 +217,24 @@ async function openExporter(
   return new OtlpExporter({ poster, source, telemetry, clock: systemClock });
 }
 
-const metadataSystems: Readonly<Record<string, string>> = {
-  embedded: 'lmdb',
-  'wide-column': 'cassandra',
-  'ordered-kv': 'tikv',
-};
-const dataSystems: Readonly<Record<string, string>> = { 'cluster-pool': 'ceph', 'upstream-store': awsApi };
-const keySystems: Readonly<Record<string, string>> = { transit: 'vault', 'cloud-kms': awsApi };
-
 export function describeSystems(config: Config): Systems {
-  const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys = 'none' } = config;
-  const { SVC_TRANSIT_ADDR, SVC_KMS_ENDPOINT } = config;
-  const provider = keys === 'transit' ? SVC_TRANSIT_ADDR : keys === 'cloud-kms' ? SVC_KMS_ENDPOINT : '';
-  const upstreams = data === 'upstream-store' ? resolveUpstreams(config) : [];
+  const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys } = config;
+  const { system = 'none', address } = keys === undefined ? {} : keyProviderOpeners[keys];
+  const upstreams = dataBackends[data].list === 'SVC_UPSTREAMS' ? resolveUpstreams(config) : [];
   const endpoints = new Map(upstreams.map(({ upstream: { id, endpoint } }) => [id, endpoint]));
   return {
     metadata: {
-      'db.system.name': metadataSystems[metadata] ?? metadata,
+      'db.system.name': metadataBackends[metadata].system ?? metadata,
       ...(metadata === 'wide-column' ? { 'db.namespace': config.SVC_WIDECOL_KEYSPACE } : {}),
     },
     data: (cluster) => ({
-      name: dataSystems[data] ?? data,
+      name: dataBackends[data].system ?? data,
       server: describeServerOfUrl(endpoints.get(cluster) ?? ''),
     }),
-    keys: { name: keySystems[keys] ?? keys, server: describeServerOfUrl(provider ?? '') },
+    keys: {
+      name: system,
+      server: describeServerOfUrl((address && config[address]) ?? ''),
+    },
   };
 }
 

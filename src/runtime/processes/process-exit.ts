@@ -13,6 +13,18 @@ export function endAtOnce(): never {
   process.abort();
 }
 
+/** How long a process may take to stop beyond `SVC_SHUTDOWN_TIMEOUT`. The primary kills those of several; a single one ends itself. */
+export const killAfterMs = 5_000;
+
+/** Ends this process unless it has stopped in time. @returns ends the watch */
+export function endWhenLate(shutdownTimeoutMs: number, { log }: Pick<Telemetry, 'log'>): () => void {
+  const timer = setTimeout(() => {
+    log('ERROR', 'the process did not stop in time, so it kills itself', { pid: process.pid });
+    endAtOnce();
+  }, shutdownTimeoutMs + killAfterMs);
+  return () => clearTimeout(timer);
+}
+
 /** Ends a process that must not go on, once it has had time to answer; the primary or the service manager starts another one. */
 export function endForReplacement(telemetry: Pick<Telemetry, 'log'>, cause: unknown): void {
   telemetry.log('ERROR', 'lmdb failed to write the metadata file: this process ends, to be replaced', {

@@ -1,12 +1,13 @@
 /** One process that serves: from a configuration to a gateway with its listener and workers, until a signal stops it. */
 import cluster from 'node:cluster';
 import { hostname } from 'node:os';
+import { createGateway } from '../../admin-gateway.ts';
 import { hasEnded, processIdentity } from '../../backends/process-identity.ts';
 import { lastMinute, RequestHistory } from '../../base/recent-entries.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { createGateway } from '../../gateway.ts';
 import { noSiblings } from '../../ports/siblings.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
 import { ClientLoad } from '../../workers/client-load.ts';
 import type { DescribeGateway } from '../../workers/heartbeats.ts';
 import { startWorkers, type WorkerHost } from '../../workers/registry.ts';
@@ -16,12 +17,14 @@ import type { Configuration } from '../compose/configuration.ts';
 import { assertExpected } from '../expected-installation.ts';
 import { serve } from '../node/node-server.ts';
 import { asRefusal } from '../start-refusal.ts';
+import { joinSpread } from './connection-spread.ts';
+import { openIdleMemory } from './idle-memory.ts';
 import { nodeDiagnostics, processName } from './node-diagnostics.ts';
 import { openLogLevel } from './node-log-level.ts';
+import { onStopSignals, processCount, processPlace } from './node-processes.ts';
 import { joinSiblings } from './node-siblings.ts';
 import { nodeTelemetry, nodeTracing, runtimeName } from './node-telemetry.ts';
-import { onStopSignals, processCount, processPlace } from './node-workers.ts';
-import { endAtOnce } from './process-exit.ts';
+import { endAtOnce, endWhenLate } from './process-exit.ts';
 
 interface ServingOptions {
   readonly warnings: readonly string[];
@@ -37,14 +40,7 @@ export async function serveInProcess(
   const logLevel = openLogLevel(config.SVC_LOG_LEVEL);
   const telemetry = nodeTelemetry({ ...config, SVC_LOG_LEVEL: logLevel.get() });
   for (const warning of warnings) telemetry.log('WARN', warning);
-  // A stray rejection belongs to one request; an uncaught exception may have left anything half done.
-  process.on('unhandledRejection', (cause) =>
-    telemetry.log('ERROR', 'a promise was rejected without a handler', { cause }),
-  );
-  process.on('uncaughtException', (cause) => {
-    telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
-    endAtOnce();
-  });
+  logStrayErrors(telemetry);
   const siblings = cluster.isWorker
     ? await joinSiblings((cause) =>
         telemetry.log('ERROR', 'an announcement of another process was not processed', { cause }),
@@ -73,11 +69,19 @@ export async function serveInProcess(
       telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
     );
   const clientLoad = new ClientLoad(context.clock);
-  const gateway = createGateway(context, { onAnswer: () => clientLoad.answered() });
-  const serving = await serve({ gateway, config, telemetry }).catch(async (error: unknown) => {
+  const spread = joinSpread(config.SVC_PROCESSES);
+  const idleMemory = openIdleMemory(telemetry);
+  const onAnswer = (): void => {
+    clientLoad.answered();
+    idleMemory.answered();
+  };
+  const gateway = spread.watch(createGateway(context, { onAnswer }));
+  const { disconnected: onDisconnect } = spread;
+  const serving = await serve({ gateway, config, telemetry, onDisconnect }).catch(async (error: unknown) => {
     await close();
     throw asRefusal(error, config);
   });
+  spread.follow(serving);
   const stopping = new AbortController();
   const host = openHost(context, config, { address: serving.url, clientLoad });
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
@@ -87,15 +91,33 @@ export async function serveInProcess(
   telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
   await stopped;
   telemetry.log('INFO', 'stopping', { pid: process.pid });
-  stopping.abort();
-  await Promise.all([serving.close(), workers.stop()]);
-  await close();
-  await tracing.close();
-  if (context.keys?.isStuck?.() === true) {
-    telemetry.log('WARN', 'a call of the key provider never returned, so this process kills itself');
-    endAtOnce();
+  const stopWatching = cluster.isWorker ? undefined : endWhenLate(config.SVC_SHUTDOWN_TIMEOUT, telemetry);
+  try {
+    stopping.abort();
+    await Promise.all([serving.close(), workers.stop()]);
+    await close();
+    await tracing.close();
+  } finally {
+    stopWatching?.();
   }
+  if (context.keys?.isStuck?.() === true) endBesideStuckCall(telemetry);
   return 0;
+}
+
+function endBesideStuckCall({ log }: Pick<Telemetry, 'log'>): never {
+  log('WARN', 'a call of the key provider never returned, so this process kills itself');
+  return endAtOnce();
+}
+
+/** A stray rejection belongs to one request; an uncaught exception may have left anything half done. */
+function logStrayErrors(telemetry: Pick<Telemetry, 'log'>): void {
+  process.on('unhandledRejection', (cause) =>
+    telemetry.log('ERROR', 'a promise was rejected without a handler', { cause }),
+  );
+  process.on('uncaughtException', (cause) => {
+    telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
+    endAtOnce();
+  });
 }
 
 /** What the workers know of this process. */

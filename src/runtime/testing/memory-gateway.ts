@@ -10,7 +10,7 @@ import type { Hasher } from '../../ports/cryptography.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { amz, unsignedPayload } from '../../protocol/dialect.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import { findRequestId, type Reply } from '../../protocol/reply.ts';
 import { type Incoming, WireHeaders } from '../../protocol/wire.ts';
 import { signer } from '../../signing/sign-request.ts';
 import { encode } from '../../signing/signing-key.ts';
@@ -76,7 +76,7 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
   });
   const answer: MemoryGateway['answer'] = async (incoming) => {
     const reply = await handle(incoming);
-    const requestId = reply.headers.find(([name]) => name.endsWith('-request-id'))?.[1] ?? '';
+    const requestId = findRequestId(reply) ?? '';
     const outcome = outcomes.get(requestId) ?? { operation: 'Unknown', code: undefined };
     outcomes.delete(requestId);
     return { reply, ...outcome };

@@ -12,6 +12,7 @@ import { askedAt, locate } from '../../gateway/locate.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
+import { sortDomains } from '../../protocol/address.ts';
 import { amz, replyDialect } from '../../protocol/dialect.ts';
 import { operationNames } from '../../protocol/operations/operations.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/render.ts';
@@ -258,7 +259,7 @@ function describe(
   incoming: Incoming,
   requestId: string,
 ): { readonly asked: AskedRequest; readonly format: Format } {
-  const rules = { domains: config.SVC_DOMAIN, websiteDomains: config.SVC_WEBSITE_DOMAIN, basePath: '' };
+  const rules = { domains: sortDomains(config.SVC_DOMAIN, config.SVC_WEBSITE_DOMAIN), basePath: '' };
   const { path, query } = splitTarget(incoming.wire.target);
   const unknown = { operation: 'Unknown', bucket: '', key: '' };
   try {

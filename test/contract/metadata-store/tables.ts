@@ -29,6 +29,7 @@ export const headColumns = {
 export const heads = table({
   name: 'heads',
   kind: 'conditional',
+  isExported: true,
   partition: ['bucket'],
   sort: ['key', '-slot'],
   spreadBy: 'key',
@@ -40,6 +41,7 @@ const rankColumns = { board: text(), score: int(), name: text(), note: optional(
 export const ranks = table({
   name: 'ranks',
   kind: 'plain',
+  isExported: true,
   partition: ['board'],
   sort: ['-score', 'name'],
   columns: rankColumns,
@@ -49,6 +51,7 @@ export interface Ranked extends RowOf<typeof ranks> {}
 export const scores = table({
   name: 'scores',
   kind: 'plain',
+  isExported: true,
   partition: ['board'],
   sort: ['score', '-name'],
   columns: rankColumns,
@@ -57,6 +60,7 @@ export const scores = table({
 export const tallies = table({
   name: 'tallies',
   kind: 'counter',
+  isExported: true,
   partition: ['bucket', 'part'],
   sort: ['className'],
   columns: { bucket: text(), part: int(), className: text(), bytes: int(), objects: int() },
@@ -67,6 +71,7 @@ export interface Tally extends RowOf<typeof tallies> {}
 export const visits = table({
   name: 'visits',
   kind: 'counter',
+  isExported: true,
   partition: ['bucket'],
   sort: ['className'],
   columns: { bucket: text(), className: text(), count: int(), lastAt: int() },
@@ -78,6 +83,7 @@ export interface Visit extends RowOf<typeof visits> {}
 export const holders = table({
   name: 'holders',
   kind: 'conditional',
+  isExported: true,
   partition: ['name'],
   sort: [],
   columns: { name: text(), holder: text() },

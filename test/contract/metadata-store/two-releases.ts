@@ -2,7 +2,13 @@
 import { expect } from 'vitest';
 import { int, type MetadataStore, optional, table, text } from '../../../src/ports/metadata-store.ts';
 
-const declared = { name: 'two_releases', kind: 'conditional', partition: ['shelf'], sort: ['key'] } as const;
+const declared = {
+  name: 'two_releases',
+  kind: 'conditional',
+  isExported: true,
+  partition: ['shelf'],
+  sort: ['key'],
+} as const;
 const columns = { shelf: text(), key: text(), size: int() };
 export const former = table({ ...declared, columns });
 export const later = table({ ...declared, columns: { ...columns, color: optional(text()) } });

@@ -1,4 +1,7 @@
-/** Prometheus, which scrapes a gateway with the rules of `deploy/observability`. If it is not installed, its suite is skipped; on CI it must run. */
+/**
+ * Prometheus, which scrapes a gateway with the rules of `deploy/observability`. If it is not installed, its suite is
+ * skipped; on CI it must run.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

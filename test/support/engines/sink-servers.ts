@@ -1,6 +1,7 @@
 /**
- * The servers of event targets, key providers and foreign replication peers, each started by `engines/sinks/<name>/start.sh` or `engines/keys/<name>/start.sh` for the tests of one file. If one is not installed, its
- * suite is skipped with the reason; on CI it must run.
+ * The servers of event targets, key providers and foreign replication peers, each started by
+ * `engines/sinks/<name>/start.sh` or `engines/keys/<name>/start.sh` for the tests of one file. If one is not installed,
+ * its suite is skipped with the reason; on CI it must run.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

@@ -47,10 +47,12 @@ function open() {
     },
     findKeys: async () => [{ handle: 1n, id: new Uint8Array([1]) }],
     async encrypt() {
+      await turn();
       answer('C_Encrypt', state.encrypt);
       return sealed;
     },
     async decrypt() {
+      await turn();
       answer('C_Decrypt', state.decrypt.shift() ?? codes.ok);
       return new Uint8Array(32);
     },
@@ -174,4 +176,22 @@ test.each([
   const drawn = await keys.generate('key', {});
   state.decrypt = [code];
   expect(await keys.unwrap(drawn, {}).catch((cause) => cause.reason)).toBe(reason);
+});
+
+test('a call for one bucket does not wait for a session behind all calls for another', async () => {
+  const { keys } = open();
+  const done: string[] = [];
+  const inBucket = (name: string, key: string) => ({ 'aws:s3:arn': `arn:aws:s3:::${name}/${key}` });
+  const unwrap = async (name: string, key: string): Promise<void> => {
+    const { keyId, wrapped } = await keys.wrap('key', new Uint8Array(32), inBucket(name, key));
+    await keys.unwrap({ keyId, wrapped }, inBucket(name, key));
+    done.push(name);
+  };
+  const all = Array.from({ length: 100 }, (_, n) => unwrap('many', `k${n}`));
+  await vi.waitFor(() => expect(done.length).toBeGreaterThan(0), { interval: 1 });
+  const before = done.length;
+  await unwrap('few', 'k');
+  // Four sessions run when it is called, for each of its two calls.
+  expect(done.lastIndexOf('few') - before).toBeLessThan(20);
+  await Promise.all(all);
 });

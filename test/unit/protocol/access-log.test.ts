@@ -41,6 +41,14 @@ test('a line has the fields of the public service, in its order', () => {
   );
 });
 
+test('every field is in the line', () => {
+  const line = accessLogLine(entry);
+  for (const [field, value] of Object.entries(entry)) {
+    const changed = typeof value === 'number' ? value + 5_000 : typeof value === 'boolean' ? !value : 'other';
+    expect(accessLogLine({ ...entry, [field]: changed }), field).not.toBe(line);
+  }
+});
+
 test('unknown values are written as a dash', () => {
   const bare = {
     ...entry,
@@ -105,4 +113,28 @@ test('operations have the names of the public service', () => {
   } as const;
   for (const [name, logged] of Object.entries(names))
     expect(loggedOperation(name as keyof typeof names)).toBe(logged);
+});
+
+const unit = ['"', '\\', '\u0000', '\u0085', ' ', '€', '𝄞', '\ud834', '%', 'y'];
+
+test.each(unit)('the line of a request whose every text is full of %j is cut after it is escaped', (char) => {
+  for (const length of [1, 700, 1_023, 1_024, 1_365, 2_047, 2_048, 2_049, 20_000]) {
+    const text = `${'z'.repeat(length % 3)}${char.repeat(length)}`;
+    const texts = { requester: text, remote: text, key: text, target: text, referer: text, userAgent: text };
+    const line = accessLogLine({ ...entry, ...texts, versionId: text, host: text, accessPoint: text });
+    // What is left of the 24 KiB of a row is for the names of the buckets and the prefix, whose 1,024 bytes may take 6,144.
+    expect(Buffer.byteLength(JSON.stringify(line))).toBeLessThan(16 * 1024);
+    expect(line).not.toMatch(/[\p{Cc}\\]/u);
+    expect(line.match(/"/g)).toHaveLength(6);
+    expect(line.isWellFormed()).toBe(true);
+    // A cut leaves no part of an escape.
+    if (char !== '%') expect(line).not.toMatch(/%(?![0-9A-F]{2})/);
+  }
+});
+
+test('a key of 1,024 bytes is in the line as a whole', () => {
+  for (const char of ['"', 'ü', '€', '𝄞']) {
+    const key = char.repeat(1_024 / Buffer.byteLength(char));
+    expect(accessLogLine({ ...entry, key })).toContain(` ${encodeURIComponent(key)} `);
+  }
 });

@@ -27,7 +27,7 @@ test('a cluster that is away keeps what may lie there waiting, and nothing else'
     throw new DataUnavailable('away');
   };
   const bytes = faulty(world.bytes, { find, clusters: ['default', 'away'] });
-  await expect(sweep({ metadata, bytes }, never)).rejects.toThrow('away');
+  await expect(sweep({ ...world, metadata, bytes }, never)).rejects.toThrow('away');
   expect(settled).toEqual(died.flatMap(({ prefix, cluster }) => (cluster === 'default' ? prefix : [])));
   expect(asked, 'it is asked once').toBe(1);
 });

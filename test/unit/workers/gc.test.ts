@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { queueGarbage, queueGarbageAll } from '../../../src/domain/common/garbage.ts';
-import { backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
+import { allRows, backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
 import { manifestRows } from '../../../src/metadata/objects/objects.ts';
 import { manifests } from '../../../src/metadata/tables.ts';
 import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
@@ -30,6 +30,44 @@ async function queueOf(world: Awaited<ReturnType<typeof domainWorld>>, count: nu
   return extents;
 }
 
+/** A world whose cluster `away` does not answer, and how often gc waited for it. */
+async function awayWorld() {
+  const world = await domainWorld();
+  let waits = 0;
+  const remove: typeof world.bytes.remove = async (extents) => {
+    if (extents.every(({ cluster }) => cluster !== 'away')) return world.bytes.remove(extents);
+    waits += 1;
+    throw new DataUnavailable('no answer in time');
+  };
+  const removing = { ...world, bytes: faulty(world.bytes, { remove }) };
+  return { world, removing, waits: () => waits };
+}
+
+/** A world whose cluster fails some removals, although it says that it answers. */
+async function doubtfulWorld() {
+  const world = await domainWorld();
+  let isFailing: (extents: readonly Extent[]) => boolean = () => false;
+  let calls = 0;
+  let failed = 0;
+  const remove: typeof world.bytes.remove = async (extents) => {
+    calls += 1;
+    if (!isFailing(extents)) return world.bytes.remove(extents);
+    failed += 1;
+    throw new DataUnavailable('no answer in time');
+  };
+  const fail = (when: typeof isFailing, replaced: Partial<typeof world.bytes> = {}) => {
+    isFailing = when;
+    const context = { ...world, bytes: faulty(world.bytes, { ...replaced, remove }) };
+    return { context, calls: () => calls, failed: () => failed };
+  };
+  return { world, fail };
+}
+
+async function queuedRows({ metadata }: Awaited<ReturnType<typeof domainWorld>>) {
+  const slots = Array.from({ length: queueSlots }, (_, slot) => allRows(metadata, 'gc', slot).next(3_000));
+  return (await Promise.all(slots)).flat().map(({ row }) => row);
+}
+
 describe('gc', () => {
   test('deletes exactly what is queued, and not before its grace is over', async () => {
     const world = await domainWorld();
@@ -53,21 +91,13 @@ describe('gc', () => {
   });
 
   test('waits once for a cluster that is away, and deletes what is on the others', async () => {
-    const world = await domainWorld();
+    const { world, removing, waits } = await awayWorld();
     const gone = await queueOf(world, 40);
     const due = await world.metadata.now();
     for (const { id } of gone.slice(20)) {
       const away = { cluster: 'away', id: `${id}x`, size: 1 };
       await world.metadata.apply([queueGarbage([away], { id: 'test', requestId: 'r', due })]);
     }
-    let waits = 0;
-    const remove: typeof world.bytes.remove = async (extents) => {
-      if (extents.some(({ cluster }) => cluster === 'away')) {
-        waits += 1;
-        throw new DataUnavailable('no answer in time');
-      }
-      return world.bytes.remove(extents);
-    };
     let told: ReadonlyMap<string, number> = new Map();
     const measured = onReplace({
       svc_gc_backlog: (series) => {
@@ -75,12 +105,125 @@ describe('gc', () => {
       },
     });
     const telemetry = { ...world.telemetry, ...measured };
-    await collectGarbage({ ...world, telemetry, bytes: faulty(world.bytes, { remove }) })(never);
+    await collectGarbage({ ...removing, telemetry })(never);
     expect(await storedExtents(world)).toEqual([]);
     expect(Object.fromEntries(told)).toEqual({ default: 0, away: 20 });
-    // For each slot the worker tries all rows together, and then one of them alone.
-    expect(waits).toBeLessThanOrEqual(2 * queueSlots);
+    expect(waits()).toBe(1);
   });
+
+  test('a long backlog of a cluster that is away costs the rows behind it one wait', async () => {
+    const { world, removing, waits } = await awayWorld();
+    const due = await world.metadata.now();
+    const away = Array.from({ length: 3_000 }, (_, each) =>
+      queueGarbage([{ cluster: 'away', id: `away${each}`, size: 1 }], { id: 'test', requestId: 'r', due }),
+    );
+    for (let at = 0; at < away.length; at += 200) await world.metadata.apply(away.slice(at, at + 200));
+    await world.clock.advance(1);
+    await queueOf(world, 40);
+    const unit = collectGarbage(removing);
+    for (let units = 0; units < 6; units += 1) await unit(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(waits()).toBe(1);
+
+    // It is tried again after a rest, which doubles.
+    for (let seconds = 0; seconds < 120; seconds += 10) {
+      await world.clock.advance(10_000);
+      await unit(never);
+    }
+    expect(waits()).toBe(3);
+  });
+
+  test('rows with bytes on two clusters, one of them away, do not count the other one as away', async () => {
+    const { world, removing, waits } = await awayWorld();
+    const due = await world.metadata.now();
+    for (let each = 0; each < 40; each += 1) {
+      const both = [{ cluster: 'away', id: `away${each}`, size: 1 }, await store(world, `both${each}`)];
+      await world.metadata.apply([queueGarbage(both, { id: 'test', requestId: 'r', due })]);
+    }
+    await world.clock.advance(1);
+    await queueOf(world, 40);
+    await collectGarbage(removing)(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(waits()).toBe(1);
+    expect(await backlog(world.metadata, 'gc')).toBe(40);
+  });
+
+  test('rows of a cluster that rests are put off in few commits, untried, and are deleted together after the rest', async () => {
+    const { world, fail } = await doubtfulWorld();
+    await queueOf(world, 2_000);
+    let commits = 0;
+    const apply: typeof world.metadata.apply = (changes) => {
+      if (changes.some((change) => 'put' in change && 'attempts' in change.put)) commits += 1;
+      return world.metadata.apply(changes);
+    };
+    const removals = fail(() => true, { health: async () => [] });
+    const unit = collectGarbage({ ...removals.context, metadata: faulty(world.metadata, { apply }) });
+    while ((await unit(never)) === 'busy');
+    expect(removals.calls()).toBe(1);
+    expect(commits).toBeLessThan(2_000 / 20);
+    const began = await world.metadata.now();
+    for (const row of await queuedRows(world)) expect([row.attempts, row.due]).toEqual([0, began + 30_000]);
+    // During the rest no row is read again.
+    const before = commits;
+    await world.clock.advance(29_000);
+    expect(await unit(never)).toBe('idle');
+    expect([removals.calls(), commits]).toEqual([1, before]);
+
+    fail(() => false);
+    await world.clock.advance(1_000);
+    while ((await unit(never)) === 'busy');
+    expect(await storedExtents(world)).toEqual([]);
+    expect(removals.calls()).toBeLessThan(2_000 / 20);
+  });
+
+  test('one extent that is not removed does not let its cluster rest, however often it fails', async () => {
+    const { world, fail } = await doubtfulWorld();
+    const [stuck] = await queueOf(world, 200);
+    const removals = fail((extents) => extents.some(({ id }) => id === stuck?.id));
+    const unit = collectGarbage(removals.context);
+    while ((await unit(never)) === 'busy');
+    expect(await storedExtents(world)).toEqual([stuck?.id]);
+    expect(removals.failed()).toBeLessThanOrEqual(2);
+    for (let second = 0; second < 40; second += 1) {
+      await world.clock.advance(1_000);
+      await unit(never);
+    }
+    // Alone in the queue it keeps its own pace, and a row beside it does not wait.
+    expect(await queuedRows(world)).toMatchObject([{ attempts: 6 }]);
+    const beside = await store(world, 'beside');
+    const due = await world.metadata.now();
+    await world.metadata.apply([queueGarbage([beside], { id: 'test', requestId: 'r', due })]);
+    await unit(never);
+    expect(await storedExtents(world)).toEqual([stuck?.id]);
+  });
+
+  test('a cluster that seems sound rests when two rows failed without a success between', async () => {
+    const { world, fail } = await doubtfulWorld();
+    await queueOf(world, 2_000);
+    const removals = fail(() => true);
+    const unit = collectGarbage(removals.context);
+    while ((await unit(never)) === 'busy');
+    // All rows of a batch, then two of them.
+    expect(removals.calls()).toBe(3);
+    const attempts = (await queuedRows(world)).map((row) => row.attempts);
+    expect(attempts.filter((each) => each > 0)).toEqual([1, 1]);
+    await world.clock.advance(30_000);
+    while ((await unit(never)) === 'busy');
+    expect(removals.calls()).toBe(5);
+    await world.clock.advance(59_000);
+    while ((await unit(never)) === 'busy');
+    expect(removals.calls()).toBe(5);
+  });
+
+  test('after a failed removal, asks for the health of its cluster and not of another one that hangs', async () => {
+    const { world, fail } = await doubtfulWorld();
+    const [first] = await queueOf(world, 4);
+    const { context } = fail((extents) => extents.some(({ id }) => id === first?.id), {
+      health: (cluster) => (cluster === 'default' ? world.bytes.health(cluster) : new Promise(() => {})),
+    });
+    await collectGarbage(context)(never);
+    expect(await storedExtents(world)).toEqual([first?.id]);
+  }, 10_000);
 
   test('reports busy until the backlog is empty', async () => {
     const world = await domainWorld();

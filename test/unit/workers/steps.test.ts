@@ -30,7 +30,7 @@ test('a run begins once under the generation of its lease, and each step gets wh
   expect(reports).toEqual([{ done: 10 }, { done: 10 }]);
 });
 
-test('a process that stops to lead retires once, and another run begins anew', async () => {
+test('a process that stops leading retires once, and another run begins anew', async () => {
   const log: string[] = [];
   const leading = new AbortController();
   const worker = counting(log);
@@ -41,4 +41,29 @@ test('a process that stops to lead retires once, and another run begins anew', a
   expect(log).toEqual(['begun under 1', 'retired']);
   await worker({}, 2)(new AbortController().signal);
   expect(log.at(-1)).toBe('begun under 2');
+});
+
+test('a step that ends after the process has stopped leading leaves no gauge behind', async () => {
+  for (const outcome of ['returns', 'throws']) {
+    const leading = new AbortController();
+    const { promise: lost, resolve: lose } = Promise.withResolvers<void>();
+    let gauge: number | undefined;
+    const unit = inSteps<object, undefined>({
+      begin: () => undefined,
+      async step() {
+        await lost;
+        gauge = 5;
+        if (outcome === 'throws') throw new Error('the lease was lost');
+        return { is: 'idle' };
+      },
+      retire() {
+        gauge = undefined;
+      },
+    })({}, 1);
+    const ended = unit(leading.signal).catch(() => 'failed');
+    leading.abort();
+    lose();
+    expect(await ended).toBe(outcome === 'throws' ? 'failed' : 'idle');
+    expect(gauge).toBeUndefined();
+  }
 });

@@ -178,7 +178,7 @@ describe('a panic', () => {
     const ctx = world();
     const stop = new AbortController();
     const unit: Unit = async () => {
-      throw new ShardPanic('7', new Error('boom'));
+      throw new ShardPanic('7', { cause: new Error('boom') });
     };
     const running = supervise(ctx, worker(unit, { name: 'gc', leased: false }), stop.signal);
     await ctx.clock.settle();
@@ -199,7 +199,7 @@ describe('a panic', () => {
       if (shards.isResting('bad')) return 'idle';
       tried.push(ctx.clock.elapsed());
       shards.failed('bad');
-      throw new ShardPanic('bad', new Error('boom'));
+      throw new ShardPanic('bad', { cause: new Error('boom') });
     };
     const running = supervise(ctx, worker(unit, { everyMs: 1_000 }), stop.signal);
     await ctx.clock.advance(10 * minute);
@@ -241,7 +241,23 @@ describe('a panic', () => {
       });
     expect(worked).toEqual(['1', '2', '3', '4']);
     expect(worked.filter((id) => round.isResting(id))).toEqual(['2', '3']);
-    expect(() => round.end()).toThrow(new ShardPanic('bucket-2', new Error('of 2')));
+    expect(() => round.end()).toThrow(new ShardPanic('bucket-2', { cause: new Error('of 2'), label: '' }));
+  });
+
+  test('of a shard that tenants name has no label of its own', async () => {
+    const labelOf = async (shard: { readonly id: string; readonly name?: string }): Promise<unknown> => {
+      const shards = new ShardRests(virtualClock(), () => undefined);
+      const round = new ShardRound({ shards }, new AbortController().signal);
+      await round.work(shard, () => Promise.reject(new Error('boom')));
+      try {
+        round.end();
+      } catch (panic) {
+        return panic instanceof ShardPanic ? [panic.message, panic.label] : panic;
+      }
+      return undefined;
+    };
+    expect(await labelOf({ id: '7' })).toEqual(['shard 7 failed', '7']);
+    expect(await labelOf({ id: 'x', name: 'photos/daily' })).toEqual(['shard photos/daily failed', '']);
   });
 
   test('that an abort caused is no failure of the shard', async () => {

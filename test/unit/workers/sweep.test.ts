@@ -6,9 +6,11 @@ import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { backlog } from '../../../src/metadata/background/queues.ts';
 import { findSession, uploadsIn } from '../../../src/metadata/objects/uploads.ts';
 import type { ObjectBytes } from '../../../src/ports/object-bytes.ts';
+import { collectGarbage } from '../../../src/workers/gc.ts';
 import {
   type DomainWorld,
   domainWorld,
+  graceMs,
   intentTtlMs,
   ownedExtents,
   partStores,
@@ -198,6 +200,21 @@ describe('the sweep', () => {
     expect(await backlog(world.metadata, 'gc')).toBe(1);
   });
 
+  test('leaves the bytes of a version that was just removed to those who read them, also where its process has died', async () => {
+    const world = await domainWorld();
+    await world.process().put('key', 'one');
+    await world.clock.advance(intentTtlMs + 1);
+    await world.process().remove('key');
+    await sweep(world, never);
+    const collect = collectGarbage(world);
+    await world.clock.advance(graceMs - 1_000);
+    await collect(never);
+    expect(await storedExtents(world)).toHaveLength(1);
+    await world.clock.advance(2_000);
+    await collect(never);
+    expect(await storedExtents(world)).toEqual([]);
+  });
+
   test('by two processes at once deletes once', async () => {
     const world = await domainWorld();
     await world.process().put('other', 'kept');
@@ -282,7 +299,9 @@ describe('the sweep', () => {
       if (settled.length > 0) throw new Error('away');
       return world.bytes.find(cluster, ...prefixes);
     };
-    await expect(sweep({ metadata, bytes: faulty(world.bytes, { find }) }, never)).rejects.toThrow('away');
+    await expect(sweep({ ...world, metadata, bytes: faulty(world.bytes, { find }) }, never)).rejects.toThrow(
+      'away',
+    );
     expect(settled).toEqual(died.slice(0, 64).map(({ prefix }) => prefix));
   });
 

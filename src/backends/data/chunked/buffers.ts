@@ -96,8 +96,8 @@ export interface LoanedRing extends BufferRing {
   /** Where nothing reads the arrays any more. */
   release(): void;
   /**
-   * Where a consumer requests the end of a range while it still reads its last array: a longer stream then goes on with another range, whose
-   * ring may get these buffers. That one array stays the consumer's.
+   * Where a consumer requests the end of a range while it still reads its last array: a longer stream then goes on with
+   * another range, whose ring may get these buffers. That one array stays the consumer's.
    */
   releaseButLast(): void;
 }

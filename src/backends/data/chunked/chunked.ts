@@ -91,7 +91,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
 
     compact: (signal) => compactAll(Object.values(stores), signal),
 
-    health: () => Promise.all(Object.entries(stores).map(checkHealth)),
+    health: (only) => reportHealth(stores, only),
 
     async close() {
       await Promise.all(Object.values(stores).map((store) => store.close()));
@@ -111,6 +111,14 @@ async function compactAll(stores: readonly ChunkStore[], signal: AbortSignal): P
     if (await store.compact?.(signal)) more = true;
   }
   return more;
+}
+
+function reportHealth(
+  stores: Readonly<Record<string, ChunkStore>>,
+  only: string | undefined,
+): Promise<readonly ClusterHealth[]> {
+  const reported = Object.entries(stores).filter(([cluster]) => only === undefined || cluster === only);
+  return Promise.all(reported.map(checkHealth));
 }
 
 async function checkHealth([cluster, store]: readonly [string, ChunkStore]): Promise<ClusterHealth> {

@@ -73,7 +73,7 @@ const over: IteratorReturnResult<undefined> = { done: true, value: undefined };
 async function writeMany(
   { store, budget }: Target,
   input: Cutter,
-  { cluster, id, owner, storageClass, size, signal }: WriteOptions,
+  { account, cluster, id, owner, storageClass, size, signal }: WriteOptions,
 ): Promise<Extent> {
   const written: ChunkRef[] = [];
   const flushing = new Set<Promise<void>>();
@@ -92,7 +92,7 @@ async function writeMany(
       ...(expected === undefined ? {} : { size: expected }),
       ...(signal && { signal }),
     };
-    const share = budget?.open(expected, store.bufferedBytesMax);
+    const share = budget?.open(expected, { bufferedMax: store.bufferedBytesMax, account });
     const cut = input.cut(share, signal);
     try {
       if (isWhole) share?.pass();

@@ -1,5 +1,6 @@
 /** The attribute of a chunk's object: id, owner, size and a CRC32C of each 64 KiB, under a CRC32C of its own. */
 
+import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import {
   ChunkDamaged,
@@ -111,7 +112,7 @@ function markIn({ connection, pools, clock }: MarkParts, name: PoolName): Marked
 
     async read() {
       try {
-        const text = new TextDecoder().decode(await ask(readAttribute));
+        const text = decodeUtf8(await ask(readAttribute));
         return { text, revision: text };
       } catch (error) {
         if (isMissing(error)) return undefined;

@@ -1,7 +1,8 @@
 /**
  * Reclaims space, one segment per call, and removes what crashes left. Several processes may do so concurrently: a lock file keeps
- * them off the same segment. If a process sleeps longer than its lock is valid, the result is still right, because a sealed segment
- * never gets another record.
+ * them off the same segment. If a process sleeps longer than its lock is valid, no record is lost, because a sealed segment never gets
+ * another one. Asleep between its last look at the lock and the rename, it may bring back a segment that another process removed as
+ * wholly dead: fsck then finds those bytes unowned.
  */
 import fs from 'node:fs';
 import { type FileHandle, open, rename, rmdir, unlink } from 'node:fs/promises';

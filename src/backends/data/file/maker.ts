@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import process from 'node:process';
 import { ChunkDamaged } from '../../../ports/object-bytes.ts';
+import { readStat } from '../../process-identity.ts';
 import { fileMode, isMissing, type Layout, segmentPath } from './disk.ts';
 import {
   decodePackedHead,
@@ -65,7 +66,7 @@ function isDead(maker: Maker | undefined): boolean {
     // Any other error, such as EPERM, means that the process exists.
     return (error as { code?: string }).code === 'ESRCH';
   }
-  const started = readStart(String(maker.pid));
+  const started = readStart(maker.pid);
   return started !== undefined && started !== maker.started;
 }
 
@@ -116,14 +117,9 @@ function readTimeNamespace(): string {
   }
 }
 
-/** Field 22 of `/proc/<pid>/stat`, counted after the command's name, which may contain blanks. */
-function readStart(pid: string): string | undefined {
+function readStart(pid: number | 'self'): string | undefined {
   try {
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return stat
-      .slice(stat.lastIndexOf(')') + 2)
-      .split(' ')
-      .at(19);
+    return readStat(pid)?.startedAt;
   } catch {
     return undefined;
   }

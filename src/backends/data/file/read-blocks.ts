@@ -63,8 +63,8 @@ export async function* readBlocks(
 }
 
 /**
- * The reader of a range that is alone keeps its last array (`releaseButLast`), and the garbage collector frees it late. So that array is one block: for
- * long ones the whole heap is collected so often that it costs more than the read.
+ * The reader of a range that is alone keeps its last array (`releaseButLast`), and the garbage collector frees it late.
+ * So that array is one block: for long ones the whole heap is collected so often that it costs more than the read.
  */
 function countBlocks(left: number, isAlone: boolean): number {
   const count = Math.min(left, blocksAtOnce());

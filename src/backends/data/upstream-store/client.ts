@@ -1,11 +1,11 @@
 /** Signed requests to one upstream over kept connections; the one import of undici. */
 import type { Readable } from 'node:stream';
 import undici from 'undici/index.js';
+import { SharedSemaphore } from '../../../base/mutex.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
-import { DataUnavailable } from '../../../ports/object-bytes.ts';
+import { DataUnavailable, type StoreUse } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
-import type { Cause } from '../../../ports/trace.ts';
 import { unsignedPayload } from '../../../protocol/dialect.ts';
 import { type Signer, signer } from '../../../signing/sign-request.ts';
 import { encode } from '../../../signing/signing-key.ts';
@@ -50,14 +50,20 @@ export function resolveAddress({
   return { origin: url.origin, host: url.host, base: style === 'path' ? `/${encode(bucket)}` : '' };
 }
 
-/** Further concurrent requests wait for a connection. */
-const connectionsMax = 1024;
+/**
+ * Reads that run at a time; others wait, those of the accounts in rotation. One account alone gets 1,024 of these
+ * turns. Further ones are for all other requests: a copy writes while it reads, and would else wait for turns that only
+ * copies hold.
+ */
+const turnsMax = 1_365;
 const emptySha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
 /** What the clients of one upstream share. */
 interface Shared {
   readonly upstream: Upstream;
   readonly pool: undici.Pool;
+  readonly reads: SharedSemaphore;
+  readonly others: SharedSemaphore;
   readonly sign: Signer;
   readonly host: string;
   readonly base: string;
@@ -71,37 +77,41 @@ export function openUpstreamClient(
   const { origin, host, base } = resolveAddress(upstream);
   const sign = signer({ ...ports, accessKey, secretKey, region });
   const pool = new undici.Pool(origin, {
-    connections: connectionsMax,
+    connections: 2 * turnsMax,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     connect: { timeout: timeoutMs, rejectUnauthorized: !insecure, ...(ca === undefined ? {} : { ca }) },
   });
-  return new UpstreamClient({ upstream, pool, sign, host, base });
+  const turns = { reads: new SharedSemaphore(turnsMax), others: new SharedSemaphore(turnsMax) };
+  return new UpstreamClient({ upstream, pool, ...turns, sign, host, base });
 }
 
 export class UpstreamClient {
   readonly #shared: Shared;
-  readonly #cause: Cause | undefined;
+  readonly #use: StoreUse;
 
-  constructor(shared: Shared, cause?: Cause) {
+  constructor(shared: Shared, use: StoreUse = {}) {
     this.#shared = shared;
-    this.#cause = cause;
+    this.#use = use;
   }
 
-  /** The same connections; its requests name the span. */
-  causedBy(cause: Cause): UpstreamClient {
-    return new UpstreamClient(this.#shared, cause);
+  /** The same connections; its requests take turns of the account, and name the span. */
+  usedFor(use: StoreUse): UpstreamClient {
+    return new UpstreamClient(this.#shared, use);
   }
 
   /** @throws UpstreamError for any answer but a success, and for none; an error of the body's source is thrown unchanged */
   async send(request: UpstreamRequest): Promise<UpstreamReply> {
     const { signal } = request;
-    signal?.throwIfAborted();
+    const { reads, others } = this.#shared;
+    const endTurn = await (request.method === 'GET' ? reads : others).begin(this.#use.account ?? '', signal);
     try {
       const reply = await this.#dispatch(request);
+      reply.body.once('close', endTurn);
       if (reply.status < 300) return reply;
       throw await refused({ ...request, id: this.#shared.upstream.id }, reply);
     } catch (cause) {
+      endTurn();
       const { body } = request;
       // A body that was not read yet can be sent again.
       if (body !== undefined && 'stop' in body && body.isBegun) {
@@ -143,7 +153,7 @@ export class UpstreamClient {
     });
     const length = body === undefined ? undefined : 'size' in body ? body.size : body.length;
     // Not signed: proxies replace it.
-    const { traceparent } = this.#cause ?? {};
+    const { traceparent } = this.#use.cause ?? {};
     const sent = traceparent === undefined ? signed.headers : { ...signed.headers, traceparent };
     const reply = await pool.request({
       method,

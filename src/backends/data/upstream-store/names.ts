@@ -1,4 +1,6 @@
 /** One upstream as the files beside this one use it; the name of an extent there, and the back-reference beside it. */
+import { textFromBase64, textToBase64 } from '../../../base/text/base64.ts';
+import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
 import type { BodyMemory, MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
@@ -27,7 +29,7 @@ const readableMax = 1400;
 export function ownerHeaders({ key, ...rest }: Owner): Readonly<Record<string, string>> {
   const readable = encode(key);
   return {
-    ...(readable.length <= readableMax ? { [names.key]: readable } : { [names.longKey]: toBase64(key) }),
+    ...(readable.length <= readableMax ? { [names.key]: readable } : { [names.longKey]: textToBase64(key) }),
     [names.rest]: JSON.stringify(rest),
   };
 }
@@ -36,7 +38,7 @@ export function ownerHeaders({ key, ...rest }: Owner): Readonly<Record<string, s
 export function ownerIn(headers: Readonly<Record<string, string>>): Owner | undefined {
   const { [names.key]: readable, [names.longKey]: long, [names.rest]: rest } = headers;
   try {
-    const key = readable !== undefined ? decodeURIComponent(readable) : long && fromBase64(long);
+    const key = readable !== undefined ? decodeURIComponent(readable) : long && textFromBase64(long);
     if (key === undefined || rest === undefined) return undefined;
     const { bucketId, ...others } = JSON.parse(rest) as Omit<Owner, 'key'>;
     return { bucketId, key, ...others };
@@ -44,10 +46,6 @@ export function ownerIn(headers: Readonly<Record<string, string>>): Owner | unde
     return undefined;
   }
 }
-
-const toBase64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
-const fromBase64 = (text: string): string =>
-  new TextDecoder().decode(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)));
 
 // The mark of the installation that a bucket belongs to, under the prefix of the extents. Its name is not that of an
 // extent, so that listings, fsck and the sweep skip it.
@@ -61,7 +59,10 @@ export function markIn({ id, bucket, prefix, client }: Connection): MarkedPlace 
   const read = async (): Promise<StoredMark | undefined> => {
     try {
       const { bytes, headers } = await client.ask({ method: 'GET', key, timeoutMs });
-      return { text: new TextDecoder().decode(bytes), revision: headers['etag'] ?? '' };
+      return {
+        text: decodeUtf8(bytes),
+        revision: headers['etag'] ?? '',
+      };
     } catch (cause) {
       if (isGone(cause, 'NoSuchKey')) return undefined;
       throw cause;
@@ -109,6 +110,8 @@ export interface Connection extends RetryContext {
   readonly id: string;
   readonly bucket: string;
   readonly prefix: string;
+  /** Whom its use counts for. */
+  readonly account?: string | undefined;
   readonly client: UpstreamClient;
   readonly hashVerification: HashVerification;
   readonly hasher: Hasher;

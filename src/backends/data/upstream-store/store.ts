@@ -14,6 +14,7 @@ import {
   type FoundExtent,
   type ObjectBytes,
   type Owner,
+  type StoreUse,
   type UnmanagedDetails,
   type UnmanagedObject,
   type UnmanagedObjects,
@@ -24,7 +25,7 @@ import {
   unreachable,
 } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
-import type { Cause } from '../../../ports/trace.ts';
+import { isArchive } from '../../../ports/storage-classes.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { systemHeaders } from '../../../protocol/wire.ts';
 import { LoanedArrays } from '../chunked/write-chunks.ts';
@@ -68,11 +69,12 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
   const connections = new Map(upstreams.map((each) => [each.id, connect(each, options)]));
   const clusters = [...connections.keys()];
 
-  function connectionTo(cluster: string, cause?: Cause): Connection {
+  function connectionTo(cluster: string, use?: StoreUse): Connection {
     const connection = connections.get(cluster);
     if (connection === undefined)
       throw new DataUnavailable(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
-    return cause === undefined ? connection : { ...connection, client: connection.client.causedBy(cause) };
+    if (use === undefined) return connection;
+    return { ...connection, account: use.account, client: connection.client.usedFor(use) };
   }
 
   return {
@@ -87,10 +89,10 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
     verifies: async (cluster, size) =>
       size > smallMax && size <= singleMax && connectionTo(cluster).hashVerification.isVerified(),
 
-    write: (source, write) => writeExtent(connectionTo(write.cluster, write.cause), source, write),
+    write: (source, write) => writeExtent(connectionTo(write.cluster, write), source, write),
 
-    read(extent, range = { start: 0, end: extent.size - 1 }, signal, cause) {
-      const connection = connectionTo(extent.cluster, cause);
+    read(extent, range = { start: 0, end: extent.size - 1 }, signal, use) {
+      const connection = connectionTo(extent.cluster, use);
       if (extent.size < 0) throw new ChunkMissing(`extent ${extent.id} was never completed`);
       return readRange(connection, extent, { range, signal });
     },
@@ -118,7 +120,10 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
       return false;
     },
 
-    health: () => Promise.all([...connections.values()].map(checkHealth)),
+    health: (only) =>
+      Promise.all(
+        [...connections.values()].filter(({ id }) => only === undefined || id === only).map(checkHealth),
+      ),
 
     async close() {
       await Promise.all([...connections.values()].map(({ client }) => client.close()));
@@ -254,20 +259,20 @@ async function removeExtent(connection: Connection, { id, size, foreign: unmanag
 
 // Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object.
 
-const forwardedUploads = (connectionTo: (cluster: string, cause?: Cause) => Connection): UploadBytes => ({
-  async begin({ cluster, id, owner, cause }) {
-    const connection = connectionTo(cluster, cause);
+const forwardedUploads = (connectionTo: (cluster: string, use?: StoreUse) => Connection): UploadBytes => ({
+  async begin({ cluster, id, owner, ...use }) {
+    const connection = connectionTo(cluster, use);
     const key = toKey(connection.prefix, id);
     const { uploadId } = await beginUpload(connection, { key, headers: ownerHeaders(owner) });
     return { cluster, bucket: connection.bucket, key, uploadId };
   },
 
-  async writePart(source, { upload, part, size, confirm, claimed, signal, cause }) {
+  async writePart(source, { upload, part, size, confirm, claimed, signal, ...use }) {
     // Upstreams want to know, and a part is too much to hold.
     if (size === undefined) throw fail('MissingContentLength');
     const query = buildQuery(upload, part);
     try {
-      const receipt = await put(connectionTo(upload.cluster, cause), {
+      const receipt = await put(connectionTo(upload.cluster, use), {
         key: upload.key,
         query,
         source,
@@ -284,14 +289,14 @@ const forwardedUploads = (connectionTo: (cluster: string, cause?: Cause) => Conn
     }
   },
 
-  complete(upload, parts, cause) {
+  complete(upload, parts, use) {
     const size = parts.reduce((sum, part) => sum + part.size, 0);
     const listed = parts.map(({ part, receipt }) => ({ part, etag: receipt }));
-    return assemble(connectionTo(upload.cluster, cause), upload, { parts: listed, size });
+    return assemble(connectionTo(upload.cluster, use), upload, { parts: listed, size });
   },
 
-  async discard(upload, cause) {
-    const connection = connectionTo(upload.cluster, cause);
+  async discard(upload, use) {
+    const connection = connectionTo(upload.cluster, use);
     // First, so that no completion on its way makes an object of it afterwards.
     await abortUpload(connection, upload);
     await removeObject(connection, upload.key);
@@ -395,8 +400,6 @@ function check({ status, headers }: UpstreamReply, extent: Extent, { start, end 
 
 // Objects that clients put into the upstream bucket themselves, for `sluice import` (docs/adr/0015-import-of-upstream-objects.md).
 
-/** A GET of an object of these classes is refused until it is restored there. */
-const archived: ReadonlySet<string> = new Set(['GLACIER', 'DEEP_ARCHIVE']);
 const userPrefix = `${amz.headerPrefix}meta-`;
 
 const unmanagedObjects = (connectionTo: (cluster: string) => Connection): UnmanagedObjects => ({
@@ -459,7 +462,8 @@ function readPage(
     const object = { key, size: Size, etag: ETag.replaceAll('"', ''), modified: Date.parse(LastModified) };
     // Extents, the mark of the installation and the probe are below the prefix.
     const isOurs = key.startsWith(prefix);
-    return isOurs || archived.has(StorageClass) || !isSound(object) ? [] : [object];
+    // A GET of an archived object is refused until it is restored there.
+    return isOurs || isArchive(StorageClass) || !isSound(object) ? [] : [object];
   });
   return { objects, skipped: contents.length - objects.length, last };
 }

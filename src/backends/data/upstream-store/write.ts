@@ -1,7 +1,9 @@
 /** Stores an extent as one upstream object: in one request where its length is known, in parts where it is not. */
+
 import { gather } from '../../../base/concurrency.ts';
 import { fail } from '../../../base/errors.ts';
 import { fromHex } from '../../../base/text/hex.ts';
+import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import { compositeEtag, type Hasher } from '../../../ports/cryptography.ts';
 import {
   ContentMismatch,
@@ -147,7 +149,7 @@ export async function put(connection: Connection, { source, size, ...request }: 
   const { signal } = request;
   if (size <= smallMax)
     return putWhole(connection, { ...request, bytes: await gather(source, { size, signal }) });
-  const share = connection.budget?.open(size);
+  const share = connection.budget?.open(size, { account: connection.account });
   const body = new UploadBody(source, { size, share, signal });
   try {
     await share?.take(signal);
@@ -243,7 +245,7 @@ async function completeUpload(
       status: 200,
       code,
     });
-  if (!new TextDecoder().decode(bytes).includes('CompleteMultipartUploadResult'))
+  if (!decodeUtf8(bytes).includes('CompleteMultipartUploadResult'))
     throw new UpstreamError(`the upstream did not say that ${key} is complete`);
 }
 

@@ -289,9 +289,9 @@ export function nodesIn(
 }
 
 /**
- * The pages that lmdb's free list names, compared with those that its trees use: the next commits overwrite a page that is both. A record of
- * the list has a count of entries, then the entries: the number of a page, 0 for none, or -n before the first of n adjacent pages
- * (`mdb_midl_insert` in midl.c of lmdb-js 3.5.6).
+ * The pages that lmdb's free list names, compared with those that its trees use: the next commits overwrite a page that
+ * is both. A record of the list has a count of entries, then the entries: the number of a page, 0 for none, or -n
+ * before the first of n adjacent pages (`mdb_midl_insert` in midl.c of lmdb-js 3.5.6).
  */
 const entryBytes = 8;
 /** The faults name no more pages than these. */

@@ -183,9 +183,9 @@ export class CheckedDatabase {
   }
 
   /**
-   * Removes up to `limit` rows of a range, whose values may be damaged. All of them are looked up before the first is removed: a key outside
-   * of the range or out of order belongs to another partition and was put here by a damaged page, and a key that look-ups do not find
-   * could not be removed.
+   * Removes up to `limit` rows of a range, whose values may be damaged. All of them are looked up before the first is
+   * removed: a key outside of the range or out of order belongs to another partition and was put here by a damaged
+   * page, and a key that look-ups do not find could not be removed.
    * @returns how many were removed
    * @throws MetadataDamaged
    */

@@ -10,7 +10,10 @@ const damageCodes: readonly unknown[] = [-30797, -30796, -30795, -30793];
 const isDamage = ({ code, message }: { readonly code?: unknown; readonly message: string }): boolean =>
   damageCodes.includes(code) || message.includes('Invalid dupdata flag');
 
-/** MDB_BAD_TXN and MDB_BAD_RSLOT of a transaction that was sound when it began: another process took its slot, or an earlier read spoiled it. */
+/**
+ * MDB_BAD_TXN and MDB_BAD_RSLOT of a transaction that was sound when it began: another process took its slot, or an
+ * earlier read spoiled it.
+ */
 export const isRefusedSnapshot = (cause: unknown): boolean =>
   cause instanceof Error &&
   refusedSnapshotCodes.includes((cause as { readonly code?: unknown }).code) &&
@@ -21,8 +24,9 @@ const refusedSnapshotCodes: readonly unknown[] = [-30782, -30783];
 const differentBitsMin = 4;
 
 /**
- * Whether the damage is a value, or a later part of the key, of a row of another table than that of `key`: such a row still proves where the
- * table of `key` begins or ends. Otherwise one damaged row would fail reads in the tables beside its own, also those of a start.
+ * Whether the damage is a value, or a later part of the key, of a row of another table than that of `key`: such a row
+ * still proves where the table of `key` begins or ends. Otherwise one damaged row would fail reads in the tables beside
+ * its own, also those of a start.
  */
 export function isOfOtherTable(cause: unknown, key: Uint8Array): cause is MetadataDamaged {
   if (!(cause instanceof MetadataDamaged) || cause.cause !== undefined) return false;

@@ -1,9 +1,9 @@
 /**
  * The pages of the metadata file that lmdb must not read. A forward step of lmdb onto a page whose header is damaged ends the process, so
  * scans stop before such a page. The file `damaged-pages` beside `data.mdb` names the known ones for every process. `sluice fsck` writes
- * it, the primary process after a worker process ended by a fault of memory, and each process that opens the file after another one has died while
- * it read (`ReadNotes`, docs/adr/0036-first-contact-with-a-damaged-page.md). A page that is sound again, or that the tree no longer uses, is
- * ignored.
+ * it, the primary process after a worker process ended by a fault of memory, and each process that opens the file after
+ * another one has died while it read (`ReadNotes`, docs/adr/0036-first-contact-with-a-damaged-page.md). A page that is
+ * sound again, or that the tree no longer uses, is ignored.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -37,11 +37,12 @@ import { showKey } from './damage.ts';
 import { dataFile, latestMeta, type MetaPage, Openings } from './meta-page.ts';
 
 // Where this process reads in the metadata file, noted ahead of each step that can end the process on a damaged page. The
-// notes of a process that has died lead to the page at once, without a search of the whole file: the next process that opens the file names the
-// page before it reads, and so does the primary process.
+// notes of a process that has died lead to the page at once, without a search of the whole file: the next process that
+// opens the file names the page before it reads, and so does the primary process.
 //
-// A process has a file `reading-<random>` beside `data.mdb`, mode 0600, with its identity and a ring of the last keys from which it read. A key that is
-// in the ring is not written again, so that reads that repeat, as those of an idle gateway, write nothing. A clean close removes the file.
+// A process has a file `reading-<random>` beside `data.mdb`, mode 0600, with its identity and a ring of the last keys
+// from which it read. A key that is in the ring is not written again, so that reads that repeat, as those of an idle
+// gateway, write nothing. A clean close removes the file.
 
 const prefix = 'reading-';
 const fileMode = 0o600;
@@ -187,8 +188,8 @@ export interface DamagedRange {
   /** The last row before the page: lmdb's next step leads onto the page. Undefined where the page before is damaged too. */
   readonly last: Uint8Array | undefined;
   /**
-   * The rows of the pages on either side, which are not removed: lmdb merges a page that has become nearly empty with a neighbour, and would
-   * take the damaged page for an empty one.
+   * The rows of the pages on either side, which are not removed: lmdb merges a page that has become nearly empty with a
+   * neighbour, and would take the damaged page for an empty one.
    */
   readonly fixedFrom: Uint8Array | undefined;
   readonly fixedTo: Uint8Array | undefined;
@@ -359,7 +360,10 @@ interface Walk {
   readonly seen: Set<number>;
 }
 
-/** The unsound pages from the leaf before a key on, because that one may be read as its neighbour; in descending order from its own leaf on. */
+/**
+ * The unsound pages from the leaf before a key on, because that one may be read as its neighbour; in descending order
+ * from its own leaf on.
+ */
 function* unsoundFrom(tree: Tree, { note: { key, reverse }, seen }: Walk): Generator<PageFault> {
   let leaves = 0;
   const left: (Place & { readonly isOnPath: boolean })[] = [{ ...treeRoot(tree), isOnPath: true }];
@@ -388,7 +392,8 @@ function* unsoundFrom(tree: Tree, { note: { key, reverse }, seen }: Walk): Gener
 }
 
 /**
- * Looks for unsound pages beside working processes and without lmdb: a process that has met one is gone, and the next one would end there too.
+ * Looks for unsound pages beside working processes and without lmdb: a process that has met one is gone, and the next
+ * one would end there too.
  * @returns how many are known then
  */
 export async function findDamagedPages(directory: string): Promise<number> {

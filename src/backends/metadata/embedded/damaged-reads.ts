@@ -12,7 +12,7 @@ import {
   type Stored,
 } from '../../../ports/metadata-store.ts';
 import { buildOrder, compareBytes, passed, type Span } from '../key-order.ts';
-import { expiryKey, expiryTime, rowKeyOf, space } from '../records/codec.ts';
+import { expiryKey, expiryTime, kindSpan, rowKeyOf, space } from '../records/codec.ts';
 import { removalsPerTransaction, removeExpired } from '../records/expiries.ts';
 import { RecordCursor, type Scanned } from '../records/store.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
@@ -120,7 +120,7 @@ export class Expiries {
   #firstAfter(now: number): number {
     const { database } = this.#ports;
     // From the same key each time, so that an idle process notes nothing new of where it reads. Only damaged rows are still due.
-    const span = { low: Uint8Array.of(space.expiry), high: Uint8Array.of(space.expiry + 1), reverse: false };
+    const span = kindSpan('expiry');
     let first = Number.NEGATIVE_INFINITY;
     database.refresh();
     try {

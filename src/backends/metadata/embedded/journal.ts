@@ -244,8 +244,8 @@ export class LoopTurn {
 }
 
 // The write guard keeps lmdb from transactions that it cannot write, because lmdb 3.5.6 does harm when it fails to:
-// - For a page that it cannot write it formats a message into 100 bytes without a bound (`mdb_page_flush` in mdb.c), which may overwrite the
-//   heap of the process. The guard therefore asks the file system before each transaction.
+// - For a page that it cannot write it formats a message into 100 bytes without a bound (`mdb_page_flush` in mdb.c),
+//   which may overwrite the heap of the process. The guard therefore asks the file system before each transaction.
 // - After a meta page that it cannot write, the next transaction never begins and keeps a thread of Node's pool. The store therefore
 //   commits nothing more after a failure that this guard did not foresee, and the process has to be replaced.
 
@@ -339,8 +339,9 @@ function hasOverrun(error: unknown): boolean {
   return false;
 }
 
-// Blocks behind the last page of lmdb's file. On a full disk a deletion needs new pages, and space that the ballast gives back may be taken by
-// another program first. The space is therefore turned into blocks of the file itself, where lmdb writes its next pages without a new block.
+// Blocks behind the last page of lmdb's file. On a full disk a deletion needs new pages, and space that the ballast
+// gives back may be taken by another program first. The space is therefore turned into blocks of the file itself, where
+// lmdb writes its next pages without a new block.
 
 /** The transactions of many deletions: the pages that one frees are used again by the second after it. */
 const targetBytes = 2 * 1024 * 1024;

@@ -86,10 +86,11 @@ class Embedded extends RecordStore implements EmbeddedStore {
     return new EmbeddedCursor<T>(this.scanned(at), range, this.#turn);
   }
 
-  replaceDamaged<T extends AnyTable>(at: At<T>, row: RowOf<T>): Promise<boolean> {
+  replaceDamaged<T extends AnyTable>(at: At<T>, row: RowOf<T>, expiresAt?: number): Promise<boolean> {
     assertUpdate(at);
     assertRow(at, row as Columns);
-    return this.submit((batch) => this.transactions.replaceDamaged(batch, at, row as Columns));
+    const put = { row: row as Columns, expiresAt };
+    return this.submit((batch) => this.transactions.replaceDamaged(batch, at, put));
   }
 
   verify(tables: readonly AnyTable[]): AsyncGenerator<readonly MetadataFault[]> {

@@ -29,7 +29,7 @@ import { assertDistinct, findConflict, type Refused } from '../records/transacti
 import { isAlive, pack, type RowCodec, unpack, unpackRow } from '../row-codec.ts';
 import { assertSameKey, changedRow } from '../rules.ts';
 import type { Cluster } from './health.ts';
-import { type Codecs, hashToLane, type Keys, lanes } from './keys.ts';
+import { type Codecs, hashToFenceLane, type Keys, lanes } from './keys.ts';
 
 /** The key of a lock, and what happens once its value is known. */
 interface Locked {
@@ -204,7 +204,7 @@ export class Commits {
     if (expectedFence !== undefined) {
       const spread =
         isSpread(at) && first !== undefined ? (changedRow(first) as Columns)[at.table.spreadBy] : '';
-      const lane = isSpread(at) ? hashToLane(Buffer.from(String(spread))) : 0;
+      const lane = isSpread(at) ? hashToFenceLane(Buffer.from(String(spread))) : 0;
       locked.unshift({
         key: this.#fenceKey(codec, at, lane),
         check: (value) => {
@@ -267,7 +267,10 @@ const isSpread = (at: At<AnyTable>): boolean => at.table.spreadBy !== undefined;
 
 const revisionIn = (transaction: Transaction): string => transaction.start.toString(36);
 
-/** Several changes may concern one key, such as two additions to a counter: it is locked once, and each change sees the result of the last. */
+/**
+ * Several changes may concern one key, such as two additions to a counter: it is locked once, and each change sees the
+ * result of the last.
+ */
 function mergeSame(same: readonly Locked[]): Locked {
   const first = same[0] as Locked;
   if (same.length === 1) return first;

@@ -1,5 +1,6 @@
 /** The key space in a cluster: every key begins with a prefix, then come the keys of the record layer, with lanes of fences and epochs. */
 
+import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { digits } from '../epochs.ts';
 import { expiryKey, keyIn, rowKeyOf, space, textKeyIn } from '../records/codec.ts';
@@ -42,7 +43,7 @@ export class Keys {
   }
   /** The id of an epoch whose lease this is; undefined for other keys. */
   epochOf(key: Uint8Array): string | undefined {
-    const text = new TextDecoder().decode(key.subarray(this.#prefix.length + 1));
+    const text = decodeUtf8(key.subarray(this.#prefix.length + 1));
     return text.endsWith('!') ? text.slice(0, -1) : undefined;
   }
 
@@ -56,7 +57,7 @@ export class Keys {
 }
 
 /** The lane of a fence for a key, the same in every process. */
-export function hashToLane(key: Uint8Array): number {
+export function hashToFenceLane(key: Uint8Array): number {
   let hash = 0x811c9dc5;
   for (const byte of key) hash = Math.imul(hash ^ byte, 0x01000193);
   return (hash >>> 0) % lanes.fence;

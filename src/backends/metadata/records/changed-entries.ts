@@ -1,7 +1,7 @@
 /** An ordered store that notes, in the transaction of each write, which entries changed after a split had begun to copy them. */
 import { compareBytes, type Span } from '../key-order.ts';
-import { keyIn, space } from './codec.ts';
-import type { OrderedStore, Visit } from './ordered-store.ts';
+import { keyIn, kindSpan } from './codec.ts';
+import type { OrderedStore, ReadOptions, Visit } from './ordered-store.ts';
 
 /** The entries of which a change is noted. */
 export interface Noted {
@@ -17,11 +17,7 @@ export interface ChangedEntry {
   readonly count: number;
 }
 
-const all: Span = {
-  low: Uint8Array.of(space.changed),
-  high: Uint8Array.of(space.changed + 1),
-  reverse: false,
-};
+const all = kindSpan('changed');
 
 export class ChangedEntries implements OrderedStore {
   readonly #store: OrderedStore;
@@ -67,7 +63,7 @@ export class ChangedEntries implements OrderedStore {
     return this.#store.has(key);
   }
 
-  read(span: Span, visit: Visit, options?: Parameters<OrderedStore['read']>[2]): boolean {
+  read(span: Span, visit: Visit, options?: ReadOptions): boolean {
     return this.#store.read(span, visit, options);
   }
 

@@ -1,5 +1,6 @@
 /** The codecs of the record layer, which notes with the data how its rows are laid out. */
 import type { AnyTable } from '../../../ports/metadata-store.ts';
+import type { Span } from '../key-order.ts';
 import { assertSameLayout, RowCodec } from '../row-codec.ts';
 import type { OrderedStore } from './ordered-store.ts';
 
@@ -28,6 +29,13 @@ export function keyIn(name: keyof typeof space, rest: Uint8Array): Uint8Array {
   return key;
 }
 
+/** All keys of a kind. */
+export const kindSpan = (name: keyof typeof space): Span => ({
+  low: Uint8Array.of(space[name]),
+  high: Uint8Array.of(space[name] + 1),
+  reverse: false,
+});
+
 const encoder = new TextEncoder();
 export const textKeyIn = (name: keyof typeof space, rest: string): Uint8Array =>
   keyIn(name, encoder.encode(rest));
@@ -37,6 +45,7 @@ export const textKeyIn = (name: keyof typeof space, rest: string): Uint8Array =>
 const timeBytes = 8;
 const noKey = new Uint8Array(0);
 
+/** @param at in ms; rounded up, so that no row is removed early */
 export function expiryKey(at: number, key: Uint8Array = noKey): Uint8Array {
   const entry = new Uint8Array(1 + timeBytes + key.length);
   entry[0] = space.expiry;
@@ -45,9 +54,11 @@ export function expiryKey(at: number, key: Uint8Array = noKey): Uint8Array {
   return entry;
 }
 
+/** @returns a copy, which the engine's next read cannot overwrite */
 export const rowKeyOf = (entry: Uint8Array): Uint8Array => new Uint8Array(entry.subarray(1 + timeBytes));
 
 export const expiryTime = (entry: Uint8Array): number =>
+  // The entry may be a part of a larger buffer.
   Number(new DataView(entry.buffer, entry.byteOffset).getBigUint64(1));
 
 /** lmdb's limit with 4 KiB pages is 1978; an expiry key is 8 bytes longer than its row's. The same for all, so that rows can move. */

@@ -1,10 +1,11 @@
 /**
- * Epochs as rows of an ordered store. A sweep marks those whose lease has expired, of any process. Every commit reads its epoch's row inside its own
- * transaction, so it applies wholly before the mark or not at all. A missing row refuses commits like a marked one: a process that was
- * stopped for an hour gets refusals, and no bytes are lost.
+ * Epochs as rows of an ordered store. A sweep marks those whose lease has expired, of any process. Every commit reads
+ * its epoch's row inside its own transaction, so it applies wholly before the mark or not at all. A missing row refuses
+ * commits like a marked one: a process that was stopped for an hour gets refusals, and no bytes are lost.
  */
 
 import { memoizeLast } from '../../../base/bounded-cache.ts';
+import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -41,8 +42,11 @@ const endKey = Uint8Array.of(space.epoch + 1);
 export const isBarred = (store: OrderedStore, batch: Batch, opId: string): boolean =>
   !isOpenIn(rowIn(store, batch, parseEpoch(opId)), opId);
 
+/** @param row of an epoch, as it is stored */
+export const isEpochOpen = (row: unknown): boolean => (row as EpochRow)[1] === open;
+
 const isOpenIn = (row: EpochRow | undefined, opId: string): boolean =>
-  row !== undefined && row[1] === open && row.indexOf(parseCounter(opId), 2) < 0;
+  row !== undefined && isEpochOpen(row) && row.indexOf(parseCounter(opId), 2) < 0;
 
 function rowIn(store: OrderedStore, batch: Batch, epoch: string): EpochRow | undefined {
   if (batch.epochs.has(epoch)) return batch.epochs.get(epoch);
@@ -144,7 +148,7 @@ export class Intents {
     this.#ports.store.read({ low: firstKey, high: endKey, reverse: false }, (key, value) => {
       const row = value as EpochRow;
       if (row[1] === marked || row[1] === markedAgain || (row[0] as number) <= now) {
-        found.push([new TextDecoder().decode(key.subarray(1)), row]);
+        found.push([decodeUtf8(key.subarray(1)), row]);
       }
       return true;
     });

@@ -1,6 +1,6 @@
 /**
- * The port below the record layer: an ordered key-value store in this process, whose reads and transactions are synchronous. lmdb and SQLite
- * have one; TiKV does not, because there a transaction locks its keys over the network.
+ * The port below the record layer: an ordered key-value store in this process, whose reads and transactions are
+ * synchronous. lmdb and SQLite have one; TiKV does not, because there a transaction locks its keys over the network.
  */
 import type { Span } from '../key-order.ts';
 import type { Requested } from '../row-codec.ts';
@@ -86,7 +86,8 @@ export const newBatch = (now: number, nextRevision: () => number): Batch => ({
   nextRevision,
 });
 
-/** Writes the sums of a transaction's counters; its last step. */
+/** Writes the sums of a transaction's counters: its last step, and before a work that changes what a write does. */
 export function writeCounters(store: OrderedStore, { counters }: Batch): void {
   for (const { key, stored, isChanged } of counters.values()) if (isChanged) store.put(key, stored);
+  counters.clear();
 }

@@ -1,12 +1,12 @@
 /**
  * The journal of side changes between stores that share the partitions of one gateway (docs/adr/0049). A commit writes its side changes of
  * other stores into the outbox of its own store, in its own transaction. Then the store sends them, in the order of their commits, and
- * removes each entry that the receiver has confirmed. An entry has the revision of its commit as number, and the receiver keeps the number of the last
- * entry of each sender, so it applies each one once, however often it arrives.
+ * removes each entry that the receiver has confirmed. An entry has the revision of its commit as number, and the
+ * receiver keeps the number of the last entry of each sender, so it applies each one once, however often it arrives.
  *
  * The commit returns when the others have its side changes. Where one cannot be reached, the entries stay, the commit's outcome is unknown
- * to its caller, and the store answers no read and no write before it has sent them. So a caller sees a commit without its side changes only
- * while they are sent for the first time.
+ * to its caller, and the store answers no read and no write before it has sent them. So a caller sees a commit without
+ * its side changes only while they are sent for the first time.
  */
 import { type AnyTable, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { compareBytes } from '../key-order.ts';
@@ -70,20 +70,30 @@ export class Outbox {
     while ((this.#findNumber(target, 'first') ?? Number.POSITIVE_INFINITY) <= upTo) await this.#round(target);
   }
 
-  /** Sends everything that was there at the call. @param except a store that takes nothing yet */
-  async settleAll(except?: number): Promise<void> {
+  /**
+   * Sends what was there at the call.
+   * @param except a store that takes nothing yet
+   * @param before entries from this number on are left
+   */
+  async settleAll({
+    except,
+    before,
+  }: {
+    readonly except?: number;
+    readonly before?: number | undefined;
+  } = {}): Promise<void> {
     const targets = this.#targets().filter((target) => target !== except);
-    await Promise.all(targets.map((target) => this.settleTarget(target)));
+    await Promise.all(targets.map((target) => this.settleTarget(target, before)));
   }
 
-  /** Sends everything to one store that was there at the call. */
-  settleTarget(target: number): Promise<void> {
-    return this.settle(target, this.#findNumber(target, 'last') ?? 0);
+  /** Sends to one store what was there at the call. */
+  settleTarget(target: number, before = Number.POSITIVE_INFINITY): Promise<void> {
+    return this.settle(target, Math.min(this.#findNumber(target, 'last') ?? 0, before - 1));
   }
 
-  /** Whether every entry was confirmed. @param except a store whose entries do not count */
-  isEmpty(except?: number): boolean {
-    return this.#targets().every((target) => target === except);
+  /** Whether every entry was confirmed. */
+  isEmpty(): boolean {
+    return this.#targets().length === 0;
   }
 
   /** Call it before each read and write: it does nothing unless entries could not be sent. */

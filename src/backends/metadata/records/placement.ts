@@ -1,9 +1,10 @@
 /**
  * Which of several stores has a row: each partition is in one of them, and a spread partition has each of its keys in one.
  *
- * A store has a slot: the hashes that leave `residue` when divided by `modulus`. A gateway begins with `count` stores, whose slots are `n` of
- * `count`. A store that splits keeps one half of its slot, `residue` of `2 * modulus`, and a new store gets the other. So a hash that has left a store is
- * always found below it, in the stores that it or they split off.
+ * A store has a slot: the hashes that leave `residue` when divided by `modulus`. A gateway begins with `count` stores,
+ * whose slots are `n` of
+ * `count`. A store that splits keeps one half of its slot, `residue` of `2 * modulus`, and a new store gets the other.
+ * So a hash that has left a store is always found below it, in the stores that it or they split off.
  */
 import { fnv32a, mixBits } from '../../../base/shard.ts';
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
@@ -57,7 +58,10 @@ export function findStore({ shards }: Placement, hash: number): number {
   return found.number;
 }
 
-/** The placement with a store that splits, and the number of the new one. Repeating it changes nothing. @returns undefined where there are too many */
+/**
+ * The placement with a store that splits, and the number of the new one. Repeating it changes nothing. @returns
+ * undefined where there are too many
+ */
 export function addShard(
   placement: Placement,
   from: number,
@@ -86,7 +90,10 @@ export function publishShard(placement: Placement, number: number): Placement {
   };
 }
 
-/** Whether partitions of a table can be in several stores. The index of uploads has a spread column too, and each of its partitions is in one. */
+/**
+ * Whether partitions of a table can be in several stores. The index of uploads has a spread column too, and each of its
+ * partitions is in one.
+ */
 export const canSpread = ({ spreadBy, kind }: AnyTable): boolean =>
   spreadBy !== undefined && kind === 'conditional';
 
@@ -119,7 +126,3 @@ export function hashKey(
     canSpread(table) && !isWhole(partition) ? `${text}${columns[table.spreadBy as string]}` : text,
   );
 }
-
-/** The number of the store that has a row, of `count` that have not split. @param row as that of `hashRow` */
-export const findShard = (at: At<AnyTable>, row: Columns | undefined, count: number): number =>
-  hashRow(at, row) % count;

@@ -1,6 +1,7 @@
 /**
- * The record layer of another process, for gateways that reach it by calls: `serveRecords` answers them beside the store, `remoteRecords` is
- * the metadata port over them. A call is one message there and one back, of plain values and bytes.
+ * The record layer of another process, for gateways that reach it by calls: `serveRecords` answers them beside the
+ * store, `remoteRecords` is the metadata port over them. A call is one message there and one back, of plain values and
+ * bytes.
  *
  * Both sides assert the rules for callers: the remote side reports a mistake as the caller's error, and the serving side protects the rows.
  */
@@ -93,7 +94,7 @@ export function tableFinder(tables: readonly AnyTable[]): (name: string) => AnyT
 
 /** What other stores send, and what was not sent to them yet. */
 const serveOutbox = (store: RecordStore, tableOf: (name: string) => AnyTable) => ({
-  /** Entries of another store's outbox. It waits for no other store, so that two of them never wait for each other. */
+  /** Entries of another store's outbox. It waits only for stores that split off from this one, so no two stores wait for each other. */
   receive: (sender: number, entries: readonly OutboxEntry[]) => store.receive(sender, entries, tableOf),
   pendingAdditions: async (partition: SentPartition) => {
     const table = tableOf(partition.table);
@@ -209,7 +210,7 @@ interface CallRules {
 
 const read = { catchesUp: true, isFenced: true, isRepeatable: true } as const;
 const ofEpochs = { isFenced: true, isRepeatable: true, needsNoRows: true } as const;
-const betweenStores = { needsNoRows: true } as const;
+const withoutRows = { needsNoRows: true } as const;
 
 const callRules: Readonly<Record<keyof RecordCalls, CallRules>> = {
   get: read,
@@ -229,16 +230,16 @@ const callRules: Readonly<Record<keyof RecordCalls, CallRules>> = {
   isOpen: ofEpochs,
   abandoned: ofEpochs,
   // Store 0 alone has leases, and it never leaves them to another.
-  renewEpochs: betweenStores,
-  settle: betweenStores,
-  now: betweenStores,
-  health: betweenStores,
-  receive: betweenStores,
-  placement: betweenStores,
-  addShard: betweenStores,
-  publishShard: betweenStores,
-  acceptEntries: betweenStores,
-  takeOver: betweenStores,
+  renewEpochs: withoutRows,
+  settle: withoutRows,
+  now: withoutRows,
+  health: withoutRows,
+  receive: {},
+  placement: withoutRows,
+  addShard: withoutRows,
+  publishShard: withoutRows,
+  acceptEntries: withoutRows,
+  takeOver: withoutRows,
 };
 
 /** Answers a call. @param version of the caller's placement */

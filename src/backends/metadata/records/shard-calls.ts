@@ -1,6 +1,6 @@
 /**
- * The calls of the record layer over several stores: each goes to the store that has its partition (`placement.ts`), and those about a spread
- * partition to all of them.
+ * The calls of the record layer over several stores: each goes to the store that has its partition (`placement.ts`),
+ * and those about a spread partition to all of them.
  *
  * A store that has split refuses callers whose placement is older. Then the placement is read from store 0 again, and the call is repeated.
  *
@@ -82,13 +82,22 @@ const repetitionsMax = 20;
 /** Before a call is repeated that a store has refused although the placement is the latest one. */
 const pauseMs = 50;
 
+/** The calls by their names, with the arguments of the functions of the same names. */
+type Calls = Readonly<Record<string, (...args: readonly unknown[]) => Promise<unknown>>>;
+
+/** What a placement decides: where each call goes. */
+interface Routed {
+  readonly to: Routes['to'];
+  readonly calls: Calls;
+}
+
 /** The placement as far as it is known, and calls by it. */
 class Router {
   readonly #send: SendToShard;
   readonly #options: ShardOptions;
   readonly #tableOf: (name: string) => AnyTable;
   #placement: Placement;
-  #routes: Routes;
+  #routed: Routed;
   #reading: Promise<Placement> | undefined;
 
   constructor(send: SendToShard, options: ShardOptions) {
@@ -96,19 +105,26 @@ class Router {
     this.#options = options;
     this.#tableOf = tableFinder(options.tables);
     this.#placement = initialPlacement(options.count);
-    this.#routes = this.#open();
+    this.#routed = this.#open();
   }
 
-  #open(): Routes {
-    return openRoutes(this.#send, { placement: this.#placement, tableOf: this.#tableOf });
+  #open(): Routed {
+    const routes = openRoutes(this.#send, { placement: this.#placement, tableOf: this.#tableOf });
+    const calls = {
+      ...routeRows(routes),
+      ...routeEpochs(routes, this.#options.intentTtlMs),
+      ...routeWhole(routes),
+    };
+    // The cast: a call has the name and the arguments of one of these functions.
+    return { to: routes.to, calls: calls as object as Calls };
   }
 
   /** Repeats a call that a store refused because of the placement: it has changed nothing there. */
-  async run<Result>(call: (routes: Routes) => Promise<Result>): Promise<Result> {
+  async run<Result>(call: (routed: Routed) => Promise<Result>): Promise<Result> {
     for (let repeated = 0; ; repeated += 1) {
       const { version } = this.#placement;
       try {
-        return await call(this.#routes);
+        return await call(this.#routed);
       } catch (cause) {
         if (!String(cause).includes(staleMessage) || repeated === repetitionsMax) throw cause;
       }
@@ -127,7 +143,7 @@ class Router {
     const latest = await this.#reading;
     if (latest.version <= this.#placement.version) return;
     this.#placement = latest;
-    this.#routes = this.#open();
+    this.#routed = this.#open();
   }
 }
 
@@ -226,14 +242,6 @@ const routeWhole = ({ count, first, others, all }: Routes) =>
 /** @returns what `remoteRecords` takes */
 export function shardCalls(send: SendToShard, options: ShardOptions): SendCall {
   const router = new Router(send, options);
-  type Calls = Readonly<Record<string, (...args: readonly unknown[]) => Promise<unknown>>>;
-  // The cast: the names and arguments of a call are those of the functions of the same names.
-  const callsBy = (routes: Routes) =>
-    ({
-      ...routeRows(routes),
-      ...routeEpochs(routes, options.intentTtlMs),
-      ...routeWhole(routes),
-    }) as object as Calls;
   /** An addition is not repeated where one of several stores has refused: each store has its own repetitions. */
   const apply = async (changes: readonly SentSideChange[]): Promise<void> => {
     await router.run(async ({ to }) => {
@@ -245,7 +253,7 @@ export function shardCalls(send: SendToShard, options: ShardOptions): SendCall {
   return (name, args) =>
     name === 'apply'
       ? apply(args[0] as readonly SentSideChange[])
-      : router.run((routes) => (callsBy(routes)[name] as Calls[string])(...args));
+      : router.run(({ calls }) => (calls[name] as Calls[string])(...args));
 }
 
 interface Merging {

@@ -1,10 +1,11 @@
 /**
- * A store that splits while gateways use it (docs/adr/0049): it copies the rows of one half of its slot to a new store, in bounded steps, and removes
- * them when the new one has confirmed them. Every step is a transaction with its note, so a store that ends continues where it was:
+ * A store that splits while gateways use it (docs/adr/0049): it copies the rows of one half of its slot to a new store,
+ * in bounded steps, and removes them when the new one has confirmed them. Every step is a transaction with its note, so
+ * a store that ends continues where it was:
  *
- * - `copying`: rows are copied in the order of their keys, and gateways read and write as before. A write of a row that was copied is noted,
- *   and the row is sent again. Callers whose placement is older than this split are refused, because they would not open epochs in
- *   the new store.
+ * - `copying`: rows are copied in the order of their keys, and gateways read and write as before. A write of a row that
+ *   was copied is noted, and the row is sent again. Callers whose placement is older than this split are refused,
+ *   because they would not open epochs in the new store.
  * - `closing`: calls wait. The side changes of earlier commits are sent, so that none of them can arrive after those of the new store.
  * - `handover`: what has changed last, and the epochs, go to the new store in one message, which makes it active. Then store 0
  *   publishes the placement.
@@ -14,8 +15,9 @@ import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadat
 import { type Columns, compareBytes, passed } from '../key-order.ts';
 import type { StoredRow } from '../row-codec.ts';
 import type { ChangedEntries } from './changed-entries.ts';
-import { expiryKey, keyIn, space, textKeyIn } from './codec.ts';
-import type { Batch, Submit } from './ordered-store.ts';
+import { expiryKey, keyIn, kindSpan, space, textKeyIn } from './codec.ts';
+import { isEpochOpen } from './intents.ts';
+import { type Batch, type Submit, writeCounters } from './ordered-store.ts';
 import { inTime, type Outbox } from './outbox.ts';
 import {
   addShard,
@@ -62,6 +64,10 @@ interface Split {
   readonly moving: Uint8Array;
   /** The last key that the new store has confirmed, or while rows are removed the last one that was looked at. */
   readonly moved: Uint8Array;
+  /** The size when the split began. */
+  readonly bytes: number;
+  /** While it is closing: the entries of the outbox before this number are those of the commits before it. */
+  readonly closesAt?: number;
 }
 
 interface State {
@@ -74,8 +80,11 @@ interface State {
   readonly isActive: boolean;
   /** The number of the last message that this new store took. */
   readonly arrived: number;
-  /** The size after the last split. One row that does not move must not cause a split for each alarm. */
-  readonly bytes: number;
+  /**
+   * The size from which the store splits again, after a split that freed too little: one partition that does not move
+   * must not cause a split for each alarm.
+   */
+  readonly splitBytesMin: number;
   readonly split?: Split | undefined;
 }
 
@@ -85,6 +94,8 @@ export interface SplitPorts extends ShardPlace {
   readonly outbox: Outbox;
   readonly tables: readonly AnyTable[];
   usedBytes(): number;
+  /** The size from which the store refuses commits. Absent: it has no limit. */
+  readonly bytesFull?: number | undefined;
   /** A call of another store, or of this one. */
   call(shard: number, name: string, args: readonly unknown[]): Promise<unknown>;
 }
@@ -97,10 +108,10 @@ const adoptedKey = textKeyIn('shard', 'adopted');
 
 /** Keys that one step reads, and entries of one message. */
 const stepEntries = 512;
-/** With so few changes left, calls wait while they are sent. */
-const lastChanges = 64;
-/** A store that is still near the limit after a split does not split again before it has grown. */
-const growth = 1.1;
+/** The part of a store that a split must free; otherwise the store splits again only when it has grown by as much. */
+const freedMin = 0.1;
+/** The least growth after a split that freed too little. */
+const stepMin = 0.02;
 const adoptionsMax = 10;
 
 /** What is copied, in this order. Every new store gets all layouts of tables, fences and marks of whole partitions. */
@@ -132,17 +143,22 @@ export class ShardSplit implements ShardPlace {
     this.#ports = { ...ports, call: (...sent) => inTime(ports.call(...sent)) };
     this.#tables = new Map(ports.tables.map((table) => [table.name, table]));
     this.#state = this.#load();
-    this.#adopted = (ports.store.get(adoptedKey) as Placement | undefined) ?? initialPlacement(ports.count);
+    this.#adopted = this.#loadAdopted();
     this.#watch();
+  }
+
+  #loadAdopted(): Placement {
+    const { store, count } = this.#ports;
+    return (store.get(adoptedKey) as Placement | undefined) ?? initialPlacement(count);
   }
 
   #load(): State {
     const { number, count, store } = this.#ports;
     const stored = store.get(stateKey) as State | undefined;
-    // An absent value was stored as nil.
-    if (stored !== undefined) return { ...stored, split: stored.split ?? undefined };
     const slot = { residue: number % count, modulus: count };
-    return { since: 0, slot, halves: [], isActive: number < count, arrived: 0, bytes: 0 };
+    const initial = { since: 0, slot, halves: [], isActive: number < count, arrived: 0, splitBytesMin: 0 };
+    // An absent value was stored as nil.
+    return stored === undefined ? initial : { ...initial, ...stored, split: stored.split ?? undefined };
   }
 
   /** Inside a transaction. */
@@ -162,13 +178,29 @@ export class ShardSplit implements ShardPlace {
       : undefined;
   }
 
-  /** A transaction of the split, which needs room on a full store. Where it fails, the memory is as the store is. */
+  /** The memory is as the store is, also inside a transaction. */
+  #reload(): void {
+    this.#state = this.#load();
+    this.#adopted = this.#loadAdopted();
+    this.#watch();
+  }
+
+  /**
+   * A transaction of the split, which needs room on a full store. The engine may undo it and run its work again (`sqlite.ts`), so a work
+   * begins with what is stored.
+   */
   async #transact<Result>(work: (batch: Batch) => Result): Promise<Result> {
+    const { store, submit } = this.#ports;
+    const run = (batch: Batch): Result => {
+      this.#reload();
+      // Those of earlier works of this transaction, while their changes are noted: this work may end that.
+      writeCounters(store, batch);
+      return work(batch);
+    };
     try {
-      return await this.#ports.submit(work, frees);
+      return await submit(run, frees);
     } catch (cause) {
-      this.#state = this.#load();
-      this.#watch();
+      this.#reload();
       throw cause;
     }
   }
@@ -212,7 +244,7 @@ export class ShardSplit implements ShardPlace {
   }
 
   get #isRemoving(): boolean {
-    return this.#state.split?.phase === 'removing';
+    return this.phase === 'removing';
   }
 
   /** Notes in the transaction of a commit that a partition is not spread, although others of its table are. */
@@ -235,18 +267,17 @@ export class ShardSplit implements ShardPlace {
   async ready(): Promise<void> {
     for (;;) {
       if (this.#adopting !== undefined) await this.#adopting.catch(() => undefined);
-      else if (this.#isHandingOver) await this.finish();
+      else if (this.#isHoldingCalls) await this.#finishHolding();
       else return;
     }
   }
 
   get isReady(): boolean {
-    return this.#adopting === undefined && !this.#isHandingOver;
+    return this.#adopting === undefined && !this.#isHoldingCalls;
   }
 
-  get #isHandingOver(): boolean {
-    const phase = this.#state.split?.phase;
-    return phase === 'closing' || phase === 'handover';
+  get #isHoldingCalls(): boolean {
+    return this.phase === 'closing' || this.phase === 'handover';
   }
 
   /** @param version of the caller's placement */
@@ -257,7 +288,7 @@ export class ShardSplit implements ShardPlace {
 
   /** After a call that must not have run while rows were handed over. */
   assertUnmoved(version: number): void {
-    if (this.#state.split?.phase === 'handover')
+    if (this.phase === 'handover')
       throw new StoreUnavailable(`${staleMessage}: rows were handed over meanwhile`);
     this.assertCurrent(version);
   }
@@ -266,14 +297,14 @@ export class ShardSplit implements ShardPlace {
     if (!this.#state.isActive) throw new StoreUnavailable(`store ${this.number} has no rows yet`);
   }
 
-  /** Ends a handover that has begun. */
-  async finish(): Promise<void> {
-    while (this.#isHandingOver) await this.#step(Number.POSITIVE_INFINITY);
+  /** Ends a handover that has begun, with what comes before it. */
+  async #finishHolding(): Promise<void> {
+    while (this.#isHoldingCalls) await this.step();
   }
 
   /** Before side changes of other stores are sent on: a half that is being handed over takes none. */
   async finishHandover(): Promise<void> {
-    while (this.#state.split?.phase === 'handover') await this.#step(Number.POSITIVE_INFINITY);
+    while (this.phase === 'handover') await this.step();
   }
 
   /** The stores that have split off. */
@@ -284,17 +315,11 @@ export class ShardSplit implements ShardPlace {
   // The steps of a split.
 
   /**
-   * Does some steps of a split, and begins one above the limit.
-   * @param bytesMax the size from which the store splits
+   * Does a step of a split, and begins one above the limit. One step runs at a time: callers that ask meanwhile wait for its end.
+   * @param bytesMax the size from which the store splits; absent: it begins no split
    * @returns whether more steps are to do
    */
-  async run({ bytesMax, steps }: { readonly bytesMax: number; readonly steps: number }): Promise<boolean> {
-    for (let step = 0; step < steps; step += 1) if (!(await this.#step(bytesMax))) return false;
-    return true;
-  }
-
-  /** One at a time, whoever asks for it. */
-  #step(bytesMax: number): Promise<boolean> {
+  step(bytesMax = Number.POSITIVE_INFINITY): Promise<boolean> {
     this.#stepping ??= this.#advance(bytesMax).finally(() => {
       this.#stepping = undefined;
     });
@@ -320,17 +345,18 @@ export class ShardSplit implements ShardPlace {
   }
 
   async #begin(bytesMax: number): Promise<boolean> {
-    const { isActive, bytes } = this.#state;
-    if (!isActive || this.#ports.usedBytes() < Math.max(bytesMax, bytes * growth)) return false;
+    const { isActive, splitBytesMin } = this.#state;
+    const bytes = this.#ports.usedBytes();
+    if (!isActive || bytes < Math.max(bytesMax, splitBytesMin)) return false;
     const begun = (await this.#ports.call(0, 'addShard', [this.number])) as
       | { readonly number: number; readonly version: number }
       | undefined;
     if (begun === undefined) return false;
     await this.#transact(() =>
       this.#save({
-        // From here on, whoever opens an epoch opens it in the new store too.
+        // From here on a gateway that opens an epoch opens it in the new store too.
         since: Math.max(this.#state.since, begun.version),
-        split: { phase: 'copying', to: begun.number, batch: 0, moving: nowhere, moved: nowhere },
+        split: { phase: 'copying', to: begun.number, batch: 0, moving: nowhere, moved: nowhere, bytes },
       }),
     );
     return true;
@@ -348,11 +374,13 @@ export class ShardSplit implements ShardPlace {
       const { entries, last } = this.#readFrom(split.moved);
       const half = halve(this.#state.slot)[1];
       const copied = entries.filter(({ key }) => this.#isCopied(key, half));
-      return { split: this.#saveSplit(split, { batch: split.batch + 1, moving: last }), copied };
+      // A message without an answer may have arrived, and reached further than this one if rows were added since.
+      const moving = compareBytes(split.moving, last) > 0 ? split.moving : last;
+      return { split: this.#saveSplit(split, { batch: split.batch + 1, moving }), copied, last };
     });
-    const { split, copied } = sent;
+    const { split, copied, last } = sent;
     if (copied.length > 0) await this.#ports.call(split.to, 'acceptEntries', [split.batch, copied]);
-    await this.#transact(() => this.#saveSplit(this.#state.split as Split, { moved: split.moving }));
+    await this.#transact(() => this.#saveSplit(this.#state.split as Split, { moved: last }));
   }
 
   /** The entries behind a key that may have to be copied. */
@@ -375,7 +403,8 @@ export class ShardSplit implements ShardPlace {
     const sent = await this.#transact(() => {
       const split = this.#state.split as Split;
       const changed = store.list(stepEntries);
-      if (split.phase === 'copying' && changed.length <= lastChanges) {
+      // The handover takes what fits into one message.
+      if (split.phase === 'copying' && changed.length < stepEntries) {
         this.#saveSplit(split, { phase: 'closing' });
         return undefined;
       }
@@ -394,16 +423,26 @@ export class ShardSplit implements ShardPlace {
     return value === undefined ? { key } : { key, value };
   }
 
-  async #close({ to }: Split): Promise<void> {
+  /** Entries that other stores send through this one may follow without end; the handover does not wait for them. */
+  async #close({ to, closesAt }: Split): Promise<void> {
     const { outbox, store } = this.#ports;
-    await outbox.settleAll(to);
-    if (store.list(stepEntries).length === stepEntries) return this.#sendChanges();
-    await this.#transact(() => {
-      if (!outbox.isEmpty(to) || store.list(stepEntries).length === stepEntries) return;
+    if (closesAt === undefined) {
+      // In a transaction of its own: commits may follow in the one that began to close, but in no later one.
+      await this.#transact((batch) =>
+        this.#saveSplit(this.#state.split as Split, { closesAt: batch.nextRevision() }),
+      );
+      return;
+    }
+    await outbox.settleAll({ except: to, before: closesAt });
+    const isClosed = await this.#transact(() => {
+      // The handover takes one message.
+      if (store.list(stepEntries).length === stepEntries) return false;
       const [slot, half] = halve(this.#state.slot);
       const halves = [...this.#state.halves, { ...half, number: to }];
       this.#save({ slot, halves, split: { ...(this.#state.split as Split), phase: 'handover' } });
+      return true;
     });
+    if (!isClosed) await this.#sendChanges();
   }
 
   async #handOver({ to }: Split): Promise<void> {
@@ -411,8 +450,11 @@ export class ShardSplit implements ShardPlace {
     const message = await this.#transact((batch): Handover => {
       const split = this.#state.split as Split;
       const epochs: CopiedEntry[] = [];
-      const span = { low: Uint8Array.of(space.epoch), high: Uint8Array.of(space.epoch + 1), reverse: false };
-      store.read(span, (key, value) => epochs.push({ key: new Uint8Array(key), value }) > 0);
+      // Where an epoch is missing, commits under it are refused, as under one that has ended.
+      store.read(kindSpan('epoch'), (key, value) => {
+        if (isEpochOpen(value)) epochs.push({ key: new Uint8Array(key), value });
+        return true;
+      });
       return {
         batch: this.#saveSplit(split, { batch: split.batch + 1 }).batch,
         entries: store.list(stepEntries).map(({ key }) => this.#readEntry(key)),
@@ -432,18 +474,48 @@ export class ShardSplit implements ShardPlace {
   }
 
   async #removeCopied({ moved }: Split): Promise<boolean> {
-    const { store, usedBytes } = this.#ports;
-    return this.#transact(() => {
+    if (compareBytes(moved, endKey) >= 0) {
+      // In a transaction of its own: what an earlier one removed is free now.
+      await this.#transact(() => this.#save({ split: undefined, splitBytesMin: this.#nextSplitBytes() }));
+      return false;
+    }
+    await this.#transact(() => {
       const { entries, last } = this.#readFrom(compareBytes(moved, rowsBegin) < 0 ? rowsBegin : moved);
-      for (const { key } of entries) {
+      const rows = entries.map(({ key, value }) => {
         const table = this.#tables.get(nameIn(key));
-        if (table !== undefined && this.hasLeft(table, key)) store.remove(key);
-      }
-      const isDone = compareBytes(last, endKey) >= 0;
-      if (isDone) this.#save({ split: undefined, bytes: usedBytes() });
-      else this.#saveSplit(this.#state.split as Split, { moved: last });
-      return !isDone;
+        return { key, value, isGone: table !== undefined && this.hasLeft(table, key) };
+      });
+      if (rows.some(({ isGone }) => isGone)) this.#rewriteRows(rows);
+      this.#saveSplit(this.#state.split as Split, { moved: last });
     });
+    return true;
+  }
+
+  /**
+   * Removes the rows that have left, and writes the others anew: every second row has left, and SQLite frees no page
+   * that is half empty.
+   */
+  #rewriteRows(rows: readonly (CopiedEntry & { readonly isGone: boolean })[]): void {
+    const { store } = this.#ports;
+    for (const { key, value, isGone } of rows) {
+      store.remove(key);
+      const expiresAt = (value as StoredRow)[1];
+      if (isGone && typeof expiresAt === 'number') store.remove(expiryKey(expiresAt, key));
+    }
+    for (const { key, value, isGone } of rows) if (!isGone) store.put(key, value);
+  }
+
+  /**
+   * The size from which the store splits again. 0: at once. After a split that freed too little: after some growth, and
+   * before it is full.
+   */
+  #nextSplitBytes(): number {
+    const { usedBytes, bytesFull = Number.POSITIVE_INFINITY } = this.#ports;
+    const bytes = usedBytes();
+    if (bytes <= (this.#state.split as Split).bytes * (1 - freedMin)) return 0;
+    // Near the limit in half the steps, but not in ever smaller ones: each split in vain adds a store that every listing asks.
+    const step = Math.max(Math.min(bytes * freedMin, (bytesFull - bytes) / 2), bytes * stepMin);
+    return bytes + step;
   }
 
   // What a new store gets.

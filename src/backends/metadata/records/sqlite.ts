@@ -57,6 +57,7 @@ export function sqliteStore(sql: Sql, { bytesMax, ...options }: SqliteOptions): 
     submit,
     health,
     usedBytes: () => sql.usedBytes(),
+    bytesFull: bytesMax,
     release,
   });
 }

@@ -69,6 +69,8 @@ export interface RecordPorts extends RecordOptions {
   health(): MetadataHealth;
   /** The size of the database; of an engine whose stores can split. */
   usedBytes?(): number;
+  /** The size from which it refuses commits. Absent: it has no limit of its own. */
+  readonly bytesFull?: number | undefined;
   /** Closes the engine; every commit has ended. */
   release(): Promise<void>;
 }
@@ -191,7 +193,8 @@ export class RecordStore implements MetadataStore {
   connect({
     send,
     ...ports
-  }: Pick<OutboxPorts, 'send'> & Omit<SplitPorts, 'store' | 'submit' | 'outbox' | 'usedBytes'>): void {
+  }: Pick<OutboxPorts, 'send'> &
+    Omit<SplitPorts, 'store' | 'submit' | 'outbox' | 'usedBytes' | 'bytesFull'>): void {
     if (this.#outbox !== undefined) return;
     const store = this.#store;
     if (!(store instanceof ChangedEntries)) throw new Error('this engine stores all partitions itself');
@@ -202,6 +205,7 @@ export class RecordStore implements MetadataStore {
       submit: this.submit,
       outbox: this.#outbox,
       usedBytes: () => this.#ports.usedBytes?.() ?? 0,
+      bytesFull: this.#ports.bytesFull,
     });
   }
 
@@ -216,7 +220,6 @@ export class RecordStore implements MetadataStore {
   ): Promise<void> {
     const shard = this.#shard;
     const outbox = this.#outbox;
-    shard?.assertActive();
     const key = inboxKey(sender);
     await this.submit(
       (batch) => {
@@ -326,18 +329,27 @@ export class RecordStore implements MetadataStore {
     const codec = this.codecs.of(table);
     for (let span = tableSpan(table, position); ; ) {
       this.assertOpen();
-      const found: { readonly key: Uint8Array; readonly row: CopiedRow }[] = [];
+      // Of a split, whose rows that have left are still stored.
+      const removing = this.#shard?.phase === 'removing' ? this.#shard : undefined;
+      const keys: Uint8Array[] = [];
+      const found: CopiedRow[] = [];
       let last: Uint8Array | undefined;
       const now = this.clock.now();
       this.#store.refresh();
       this.#store.read(span, (key, value) => {
         last = new Uint8Array(key);
         const stored = value as StoredRow;
-        if (isAlive(stored, now)) found.push({ key: last, row: copiedRow(codec, key, stored) });
+        if (isAlive(stored, now)) {
+          found.push(copiedRow(codec, key, stored));
+          if (removing !== undefined) keys.push(last);
+        }
         return found.length < rowsPerPage;
       });
       if (last === undefined) return;
-      const rows = found.filter(({ key }) => !this.#shard?.hasLeft(table, key)).map(({ row }) => row);
+      const rows =
+        removing === undefined
+          ? found
+          : found.filter((_, index) => !removing.hasLeft(table, keys[index] as Uint8Array));
       yield { rows, position: encodePosition(last) };
       span = passed(span, last);
     }

@@ -20,7 +20,10 @@ import type { ShardSplit } from './shard-split.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
-  /** Reads what the write changes, and throws where it must not be written, ahead of all writes, because a damaged row must not leave half of a commit. */
+  /**
+   * Reads what the write changes, and throws where it must not be written, ahead of all writes, because a damaged row
+   * must not leave half of a commit.
+   */
   load?(batch: Batch): void;
   apply(batch: Batch, revision: number): void;
 }
@@ -268,7 +271,11 @@ export class Transactions {
     return row;
   }
 
-  replaceDamaged(batch: Batch, at: At<AnyTable>, row: Columns): boolean {
+  replaceDamaged(
+    batch: Batch,
+    at: At<AnyTable>,
+    { row, expiresAt }: { readonly row: Columns; readonly expiresAt: number | undefined },
+  ): boolean {
     const codec = this.#codecs.of(at.table);
     const key = codec.key(at.in, row);
     try {
@@ -277,7 +284,8 @@ export class Transactions {
     } catch (cause) {
       if (!(cause instanceof MetadataDamaged)) throw cause;
     }
-    this.#put(codec, key, { put: row }).apply(batch, batch.nextRevision());
+    const put = this.#put(codec, key, { put: row, ...(expiresAt === undefined ? {} : { expiresAt }) });
+    this.write(batch, [put]);
     return true;
   }
 

@@ -84,7 +84,10 @@ export class Mover<Row extends MovingRow> {
     await this.#move({ from, into: { at, shard: shard + ways }, to }, note);
   }
 
-  /** Announces the split to readers. @returns how long they may still use the former layout, by a monotonic clock; a new mover waits again */
+  /**
+   * Announces the split to readers. @returns how long they may still use the former layout, by a monotonic clock; a new
+   * mover waits again
+   */
   async #announced(at: At<AnyTable>, to: number): Promise<number> {
     const { shards, clock, leaseMs } = this.#ports;
     const partition = partitionText(at);

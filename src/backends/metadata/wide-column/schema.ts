@@ -1,7 +1,7 @@
 /**
  * The schema at a start: created where it is missing and upgraded where it is older, by one process at a time, under a lease. Nothing is
- * dropped, and each step is idempotent: after a crash the next process continues. Below: the tables of the keyspace, and the data centers among
- * which commits are decided.
+ * dropped, and each step is idempotent: after a crash the next process continues. Below: the tables of the keyspace,
+ * and the data centers among which commits are decided.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

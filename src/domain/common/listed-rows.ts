@@ -1,9 +1,10 @@
 /**
- * The rows that ListObjectVersions reads. A version may move between the space of live heads and the history during the
- * listing, and no store reads both in one snapshot. So heads are read before the history and once more after it: a version
- * that existed all the time and moved meanwhile is read at least once, and is listed once (but see docs/gaps M2).
+ * The rows of listings, and how they make pages: first those of ListObjectVersions, then the live heads of ListObjects, then pages of both.
+ *
+ * A version may move between the space of live heads and the history during the listing, and no store reads both in one snapshot. So
+ * heads are read before the history and once more after it: a version that existed all the time and moved meanwhile is read at least
+ * once, and is listed once (but see docs/gaps M2).
  */
-import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import {
   behind,
@@ -11,19 +12,16 @@ import {
   historyAt,
   type ListedRow,
   type ListedVersionRow,
-  listedColumns,
-  listedVersionColumns,
-  liveHeadAt,
-  markerHeadAt,
   objectsAt,
   prefixEnd,
   prefixRange,
-  scanVersions,
 } from '../../metadata/objects/objects.ts';
 import {
   type BucketRow,
   headSlot,
   historySpace,
+  listedColumns,
+  listedVersionColumns,
   liveSpace,
   type ObjectRow,
   type objects,
@@ -186,40 +184,6 @@ function compareUtf8(a: string, b: string): number {
 const rank = (unit: number): number =>
   unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit >= 0xe000 ? unit - 0x800 : unit;
 
-// Searches all versions of a key while writers move them.
-
-/** Attempts to read the versions of a key while they move. */
-const attemptsMax = 16;
-const pageRows = 200;
-
-/**
- * The first version that matches, in the live space or the history. Versions may move between the two during the search, in both
- * directions. Every such move changes the head, so "none" is an answer only if the head did not change between the first read
- * and the last.
- */
-export async function findAmongVersions(
-  { metadata }: Pick<Context, 'metadata'>,
-  bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>,
-  key: string,
-  matches: (row: ObjectRow) => Awaitable<boolean>,
-): Promise<ObjectRow | undefined> {
-  const at = objectsAt(bucket);
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const before = await metadata.get(at, liveHeadAt(key));
-    const markerBefore = await metadata.get(at, markerHeadAt(key));
-    if (before !== undefined && (await matches(before.row))) return before.row;
-    const history = scanVersions(metadata, bucket, key);
-    for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
-      for (const { row } of page) if (await matches(row)) return row;
-    }
-    const after = await metadata.get(at, liveHeadAt(key));
-    const markerAfter = await metadata.get(at, markerHeadAt(key));
-    const isStill = before?.revision === after?.revision && markerBefore?.revision === markerAfter?.revision;
-    if (isStill) return undefined;
-  }
-  throw new Error(`the versions of ${key} in bucket ${bucket.id} never stood still`);
-}
-
 // The rows that listings of objects read: live heads only. The rows of versions are read above.
 
 type ListedObjectsCtx = Pick<Context, 'metadata'>;
@@ -282,6 +246,7 @@ export interface Grouping {
   readonly prefix: string;
   /** '' for none. */
   readonly delimiter: string;
+  /** Entries of a page; the caller has checked that there are at most `listingPageMax`. */
   readonly limit: number;
 }
 
@@ -297,8 +262,6 @@ interface Page<Row> {
  * a seek for each and not a page for each.
  */
 const firstRead = 16;
-/** A full page, and one row that shows whether there is another page. */
-const readMax = 1001;
 
 /**
  * One page. A common prefix counts as one entry. Rows under it that were read in the same batch are skipped in memory;
@@ -311,7 +274,8 @@ export async function readPage<Row>(
 ): Promise<Page<Row>> {
   const entries: Entry<Row>[] = [];
   if (limit === 0) return { entries, isTruncated: false };
-  let count = delimiter === '' ? Math.min(limit + 1, readMax) : firstRead;
+  // One row more than the page shows whether there is another page.
+  let count = delimiter === '' ? limit + 1 : firstRead;
   for (let rows = await listed.next(count); rows.length > 0; rows = await listed.next(count)) {
     let under: string | undefined;
     for (const row of rows) {
@@ -322,7 +286,7 @@ export async function readPage<Row>(
       entries.push(under === undefined ? { row } : { commonPrefix: under });
     }
     if (under === undefined) {
-      count = Math.min(count * 2, limit + 1 - entries.length, readMax);
+      count = Math.min(count * 2, limit + 1 - entries.length);
       continue;
     }
     const beyond = prefixEnd(under);

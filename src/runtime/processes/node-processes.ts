@@ -6,10 +6,11 @@ import type { Config } from '../../config.ts';
 import type { Announcement } from '../../ports/siblings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { expecting } from '../expected-installation.ts';
+import type { ConnectionSpread } from './connection-spread.ts';
 import { MemoryFaults } from './memory-faults.ts';
 import { relayMetrics } from './node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
-import { endAtOnce } from './process-exit.ts';
+import { endAtOnce, killAfterMs } from './process-exit.ts';
 
 /** One per core, where processes can share the backends; otherwise one. */
 export function processCount(config: Config): number {
@@ -27,8 +28,6 @@ const quickDeathMs = 10_000;
 const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 /** The longest pause while no other process serves: clients wait for all of it. */
 const lonePauseMs = 1_000;
-/** How long a process may take beyond its own shutdown timeout. */
-const killAfterMs = 5_000;
 
 interface ProcessesOptions {
   readonly count: number;
@@ -40,6 +39,8 @@ interface ProcessesOptions {
   readonly onReady: (url: string) => void;
   /** Called with every announcement of a process. */
   readonly hear?: (announcement: Announcement) => void;
+  /** Which process gets a connection. Absent: they take turns. */
+  readonly spread?: ConnectionSpread | undefined;
   /** Called once, with the first reason that a process gave for not starting. */
   readonly onRefused: (why: string) => void;
 }
@@ -100,11 +101,13 @@ class Processes {
   #fork(place: Place): void {
     let startedAt = performance.now();
     const worker = cluster.fork({ ...expecting(this.#installation), [placeVariable]: String(place.index) });
-    closeUntaken(worker);
+    handOver(worker, place, this.#options.spread);
     worker.on('message', (message: unknown) => {
+      this.#options.spread?.hear(worker, message);
       if (isReady(message)) {
         // A slow start does not make a death any less quick.
         startedAt = performance.now();
+        this.#options.spread?.add(place.index, worker);
         this.#take(worker, message);
       } else if (isRefused(message)) this.#refuse(message.why);
     });
@@ -138,6 +141,7 @@ class Processes {
 
   async #ended(worker: Worker, place: Place, end: End): Promise<void> {
     const wasReady = this.#ready.delete(worker.id);
+    this.#options.spread?.remove(place.index);
     const { isExplained, isHopeless } = await this.#faults.note({
       pid: worker.process.pid,
       signal: end.signal,
@@ -191,29 +195,76 @@ class Processes {
 interface HandedConnection {
   readonly act: 'newconn';
   readonly seq: number;
+  /** Of the listener. */
+  readonly key: string;
 }
 const isHandedConnection = (message: unknown): message is HandedConnection =>
   (message as Partial<HandedConnection> | null)?.act === 'newconn';
 
+interface Acknowledgement {
+  readonly ack?: number;
+  /** False where the process has closed the listener. */
+  readonly accepted?: boolean;
+}
+
+type Send = (message: unknown, handle?: unknown, ...rest: unknown[]) => boolean;
+
+/** The way from the primary to a process. */
+interface Channel {
+  readonly send: Send;
+  /** Connections that it has not acknowledged, by the number of their message. */
+  readonly handed: Map<number, Handed>;
+}
+interface Handed {
+  readonly connection: { close(): void };
+  /** Of its listener. */
+  readonly key: string;
+  /** The process whose turn it was. */
+  readonly turn: Worker;
+}
+const channels = new WeakMap<Worker, Channel>();
+
+/** Whether a process has acknowledged all connections of a listener, each of which has its own turns. */
+function hasTaken(worker: Worker, key: string): boolean {
+  for (const each of channels.get(worker)?.handed.values() ?? []) if (each.key === key) return false;
+  return true;
+}
+
 /**
- * The primary accepts connections and sends each to a process, which acknowledges it. Node keeps a connection open for ever where the process dies
- * before that, so its client would wait for ever. Here the connection is closed then: the client gets a reset. No other process gets it,
- * because the dead one may have read of it. The messages are internal ones of `node:cluster`; `process-restarts.test.ts` shows that they are as here.
+ * The primary accepts connections and sends each to a process, which acknowledges it. `node:cluster` lets the processes
+ * take turns. The spread may send a connection to another process than the one whose turn it is, which gets its next
+ * turn with the acknowledgement all the same.
+ *
+ * Node keeps a connection open for ever where the process dies before that, so its client would wait for ever. Here the
+ * connection is closed then: the client gets a reset. No other process gets it, because the dead one may have read of
+ * it. The messages are internal ones of
+ * `node:cluster`; `process-restarts.test.ts` shows that they are as here.
  */
-function closeUntaken({ process }: Worker): void {
-  const handed = new Map<number, { close(): void }>();
-  const send = process.send as (message: unknown, handle?: unknown, ...rest: unknown[]) => boolean;
+function handOver(worker: Worker, place: Place, spread: ConnectionSpread | undefined): void {
+  const { process } = worker;
+  const own: Channel = { send: process.send.bind(process) as Send, handed: new Map() };
+  channels.set(worker, own);
   process.send = (message: unknown, handle?: unknown, ...rest: unknown[]): boolean => {
-    if (isHandedConnection(message)) handed.set(message.seq, handle as { close(): void });
-    return send.call(process, message, handle, ...rest);
+    if (!isHandedConnection(message)) return own.send(message, handle, ...rest);
+    const { seq, key } = message;
+    const target = spread?.route(worker, (each) => hasTaken(each, key)) ?? worker;
+    const { send, handed } = channels.get(target) ?? own;
+    handed.set(seq, { connection: handle as { close(): void }, key, turn: worker });
+    return send(message, handle, ...rest);
   };
-  process.on('internalMessage', ({ ack }: { readonly ack?: number }) => {
-    if (ack !== undefined) handed.delete(ack);
+  // Before Node's own listener, which sends the next connection immediately.
+  process.prependListener('internalMessage', ({ ack, accepted }: Acknowledgement) => {
+    if (ack === undefined || !own.handed.delete(ack)) return;
+    // It has closed its listeners, and Node offers the connection again: without this it would be offered to the same process.
+    if (accepted === false) spread?.remove(place.index);
   });
   // Not `disconnect`, which Node does not emit while it waits for an acknowledgement.
   process.once('exit', () => {
-    for (const connection of handed.values()) connection.close();
-    handed.clear();
+    for (const [ack, { connection, turn }] of own.handed)
+      if (turn === worker) connection.close();
+      // As if the dead process had acknowledged it: Node then closes the connection, and the other process gets its next turn.
+      else turn.process.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: true });
+    own.handed.clear();
   });
 }
 

@@ -1,0 +1,151 @@
+/** Conditions of writes and deletions tell nothing about what the caller may not read. */
+import { expect, test } from 'vitest';
+import { ownershipXml, policyOf } from '../support/access.ts';
+import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { completion, createUpload, md5 } from '../support/gateway-bodies.ts';
+import type { Answer } from '../support/gateway-client.ts';
+import { slowClock } from '../support/virtual-clock.ts';
+
+const etagOf = (text: string): string => `"${md5(text)}"`;
+const secret = 'the secret';
+const past = 'Thu, 01 Jan 2015 00:00:00 GMT';
+const future = 'Fri, 01 Jan 2100 00:00:00 GMT';
+
+/** alice's bucket, whose policy lets bob's account do the actions. */
+async function openBox(actions: readonly string[]): Promise<GatewayWorld> {
+  const world = await openGateway();
+  const { client } = world;
+  await client.put('/box');
+  await client.put('/box/source', { body: 'x' });
+  await client.put('/box/secret', { body: secret });
+  const Resource = 'arn:aws:s3:::box/*';
+  const body = policyOf(
+    { Principal: { AWS: 'bob-account' }, Action: actions, Resource },
+    { Principal: { AWS: 'bob-account' }, Action: 's3:GetObject', Resource: 'arn:aws:s3:::box/source' },
+  );
+  expect((await client.put('/box?policy', { body })).status).toBe(204);
+  return world;
+}
+
+/** Pairs of conditions: a right guess and a wrong one. No pair holds as a whole, so nothing changes. */
+const guesses: readonly (readonly [Record<string, string>, Record<string, string>])[] = [
+  [
+    { 'if-match': etagOf(secret), 'if-none-match': '*' },
+    { 'if-match': etagOf('another'), 'if-none-match': '*' },
+  ],
+  [
+    { 'if-unmodified-since': future, 'if-none-match': '*' },
+    { 'if-unmodified-since': past, 'if-none-match': '*' },
+  ],
+  [{ 'if-none-match': etagOf(secret) }, { 'if-none-match': `${etagOf(secret)}, "x"` }],
+];
+const deletions: typeof guesses = [
+  [
+    { 'if-match': etagOf(secret), '*-if-match-size': '999999' },
+    { 'if-match': etagOf('another'), '*-if-match-size': '999999' },
+  ],
+  [
+    { '*-if-match-size': String(secret.length), 'if-none-match': '*' },
+    { '*-if-match-size': '1', 'if-none-match': '*' },
+  ],
+  [
+    { '*-if-match-last-modified-time': past, 'if-none-match': '*' },
+    { '*-if-match-last-modified-time': future, 'if-none-match': '*' },
+  ],
+];
+
+type Send = (headers: Record<string, string>) => Promise<Answer>;
+
+async function writesOf({ bob }: GatewayWorld): Promise<Readonly<Record<string, Send>>> {
+  const upload = await createUpload(bob, '/box/secret');
+  await bob.put(`/box/secret?partNumber=1&uploadId=${upload}`, { body: 'part' });
+  return {
+    PutObject: (headers) => bob.put('/box/secret', { body: 'x', headers }),
+    CopyObject: (headers) =>
+      bob.put('/box/secret', { headers: { ...headers, '*-copy-source': '/box/source' } }),
+    CompleteMultipartUpload: (headers) =>
+      bob.post(`/box/secret?uploadId=${upload}`, {
+        body: completion([{ number: 1, etag: md5('part') }]),
+        headers,
+      }),
+    DeleteObject: (headers) => bob.delete('/box/secret', { headers }),
+  };
+}
+
+test('of a caller that may write and not read are refused, and whether they hold is not told', async () => {
+  await using world = await openBox(['s3:PutObject', 's3:DeleteObject']);
+  for (const [name, send] of Object.entries(await writesOf(world)))
+    for (const pair of name === 'DeleteObject' ? [...guesses, ...deletions] : guesses)
+      for (const headers of pair) {
+        const { status, code, text } = await send(headers);
+        expect([status, code], `${name} ${JSON.stringify(headers)} ${text}`).toEqual([403, 'AccessDenied']);
+      }
+  const entries = [
+    `<ETag>${etagOf(secret)}</ETag><Size>999</Size>`,
+    `<ETag>"x"</ETag>`,
+    '<Size>1</Size>',
+    `<LastModifiedTime>${past}</LastModifiedTime>`,
+  ];
+  for (const entry of entries) {
+    const body = `<Delete><Object><Key>secret</Key>${entry}</Object></Delete>`;
+    const { all } = await world.bob.post('/box?delete', { body });
+    expect(all('Code'), entry).toEqual(['AccessDenied']);
+  }
+  expect((await world.client.get('/box/secret')).text).toBe(secret);
+});
+
+test('of a caller that may read are compared', async () => {
+  await using world = await openBox(['s3:PutObject', 's3:DeleteObject', 's3:GetObject']);
+  const { PutObject, CopyObject, CompleteMultipartUpload, DeleteObject } = await writesOf(world);
+  for (const send of [PutObject, CopyObject, CompleteMultipartUpload, DeleteObject])
+    expect((await send?.({ 'if-match': etagOf('another') }))?.status).toBe(412);
+  expect((await PutObject?.({ 'if-match': etagOf(secret) }))?.status).toBe(200);
+  const body = '<Delete><Object><Key>secret</Key><Size>1</Size></Object></Delete>';
+  expect((await world.bob.post('/box?delete', { body })).all('Key')).toEqual(['secret']);
+});
+
+test('that ask only whether a version exists need no right to read', async () => {
+  await using world = await openBox(['s3:PutObject', 's3:DeleteObject']);
+  const { bob } = world;
+  const ifNew = { 'if-none-match': '*' };
+  expect((await bob.put('/box/secret', { body: 'x', headers: ifNew })).status).toBe(412);
+  expect((await bob.put('/box/new', { body: 'x', headers: ifNew })).status).toBe(200);
+  const ifThere = { 'if-match': '*' };
+  expect((await bob.delete('/box/new', { headers: ifThere })).status).toBe(204);
+  expect((await bob.delete('/box/new', { headers: ifThere })).status).toBe(404);
+});
+
+test('are compared for a caller that the ACL of the object lets read', async () => {
+  await using world = await openBox(['s3:PutObject']);
+  const { client, bob } = world;
+  await client.put('/box?ownershipControls', { body: ownershipXml('ObjectWriter') });
+  await client.put('/box/secret', { body: secret, headers: { '*-grant-read': 'id="bob-account"' } });
+  const headers = { 'if-match': etagOf('another') };
+  expect((await bob.put('/box/secret', { body: 'x', headers })).status).toBe(412);
+  expect((await bob.put('/box/missing', { body: 'x', headers })).status).toBe(403);
+});
+
+test('the read permission of each entry of DeleteObjects with a condition has a turn of its own on the event loop', async () => {
+  const clock = slowClock();
+  await using world = await openGateway({ clock });
+  const { client, bob } = world;
+  await client.put('/bucket');
+  const actions = ['s3:DeleteObject', 's3:GetObject'];
+  const body = policyOf({
+    ...{ Principal: { AWS: 'bob-account' }, Action: actions },
+    Resource: 'arn:aws:s3:::bucket/*',
+  });
+  expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+  const count = 50;
+  const turnsOf = async (condition: string): Promise<number> => {
+    const entries = Array.from(
+      { length: count },
+      (_, index) => `<Object><Key>${index}</Key>${condition}</Object>`,
+    );
+    const before = clock.slept.length;
+    const { status } = await bob.post('/bucket?delete', { body: `<Delete>${entries.join('')}</Delete>` });
+    expect(status).toBe(200);
+    return clock.slept.length - before;
+  };
+  expect((await turnsOf('<Size>1</Size>')) - (await turnsOf(''))).toBeGreaterThan(count / 2);
+});

@@ -1,0 +1,176 @@
+/** Turns and connections of a replication peer are shared out among accounts, regardless of how much each has queued. */
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { SharedSemaphore } from '../../src/base/mutex.ts';
+import { Destinations } from '../../src/domain/replication/destinations.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
+import { startWorkers } from '../../src/workers/registry.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { alice, bob, openGateway, person } from '../support/gateway.ts';
+import type { Client } from '../support/gateway-client.ts';
+import { makeRole } from '../support/replication-role.ts';
+import { never, settings } from '../support/replication-sites.ts';
+import { openStubPeer, replicateToStub, stubPeerBody } from '../support/stub-peer.ts';
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+/** A peer with a time that it needs for each version, and the owners of its buckets. */
+async function openSlowPeer({
+  ownerOf,
+  msOf,
+}: {
+  readonly ownerOf: (bucket: string) => string;
+  readonly msOf: (bucket: string, size: number) => number;
+}) {
+  /** The versions that are on their way, and those that arrived, of which the peer takes each at once. */
+  const seen = { inFlight: 0, most: 0, arrived: 0 };
+  const endpoint = await openStubPeer({
+    ownerOf,
+    async take(bucket, size) {
+      seen.inFlight += 1;
+      seen.most = Math.max(seen.most, seen.inFlight);
+      const ms = msOf(bucket, size);
+      await sleep(ms);
+      seen.inFlight -= 1;
+      if (ms === 0) seen.arrived += 1;
+    },
+  });
+  return { seen, endpoint };
+}
+
+/** A gateway with the peer `far`, which serves all accounts. */
+async function openSender(endpoint: string, people: readonly Credential[] = [], peer: object = {}) {
+  const sites = { ...settings, SVC_REPLICATION_TIMEOUT: '20s' };
+  const world = await openGateway({ settings: sites, people });
+  onTestFinished(() => world.close());
+  for (const root of [alice, bob, ...people]) await makeRole(world, { root });
+  await operatorOf(world).must('PUT', '/replication/peers/far', { ...stubPeerBody(endpoint), ...peer });
+  const replicate = async (credential: Credential, bucket: string): Promise<Client> => {
+    const client = world.as({ credential });
+    await replicateToStub(client, { owner: credential.owner, bucket });
+    return client;
+  };
+  const start = (): void => {
+    const running = startWorkers(world.context, ['replicator'], never);
+    onTestFinished(() => running.stop());
+  };
+  return { replicate, start };
+}
+
+test('a version of one account does not wait for those that another account has queued at a slow bucket', async () => {
+  const isBobs = (bucket: string): boolean => bucket.startsWith('bob');
+  const { seen, endpoint } = await openSlowPeer({
+    ownerOf: (bucket) => (isBobs(bucket) ? bob : alice).owner,
+    msOf: (bucket) => (isBobs(bucket) ? 3_000 : 0),
+  });
+  const { replicate, start } = await openSender(endpoint);
+  const client = await replicate(alice, 'alices');
+  for (const name of ['bob0', 'bob1', 'bob2', 'bob3']) {
+    const bobs = await replicate(bob, name);
+    for (let i = 0; i < 100; i += 1) await bobs.put(`/${name}/k${i}`, { body: 'x' });
+  }
+  start();
+  await vi.waitFor(() => expect(seen.inFlight).toBeGreaterThanOrEqual(60), { timeout: 30_000, interval: 10 });
+  const began = performance.now();
+  await client.put('/alices/k', { body: 'x' });
+  await vi.waitFor(() => expect(seen.arrived).toBe(1), { timeout: 60_000, interval: 10 });
+  expect(performance.now() - began).toBeLessThan(1_500);
+  // Those of bob, and the one of alice.
+  expect(seen.most).toBeLessThanOrEqual(64 + 1);
+});
+
+test('a version does not wait for the bandwidth of the peer behind all that another account sends', async () => {
+  const arrived: string[] = [];
+  const endpoint = await openStubPeer({
+    ownerOf: (bucket) => (bucket === 'bobs' ? bob : alice).owner,
+    take: async (bucket) => void arrived.push(bucket),
+  });
+  const { replicate, start } = await openSender(endpoint, [], { bandwidth: 300_000 });
+  const client = await replicate(alice, 'alices');
+  const bobs = await replicate(bob, 'bobs');
+  const body = new Uint8Array(60_000);
+  for (let i = 0; i < 80; i += 1) await bobs.put(`/bobs/k${i}`, { body });
+  start();
+  await vi.waitFor(() => expect(arrived.length).toBeGreaterThan(2), { timeout: 30_000, interval: 10 });
+  const before = arrived.length;
+  await client.put('/alices/k', { body });
+  await vi.waitFor(() => expect(arrived).toContain('alices'), { timeout: 30_000, interval: 10 });
+  expect(arrived.indexOf('alices') - before).toBeLessThan(30);
+});
+
+const mebibyte = new Uint8Array(1024 * 1024);
+
+test.for([
+  { of: 'its own account', backlogs: [100], isOwn: true },
+  { of: 'four other accounts', backlogs: [160, 60, 30, 20], isOwn: false },
+])(
+  'a small version does not wait for large contents of $of that wait for each other',
+  async ({ backlogs, isOwn }) => {
+    const people = backlogs.map((_, i) => person(`sender${i}`));
+    const owners = new Map([alice, ...people].map(({ displayName, owner }) => [displayName, owner]));
+    const { seen, endpoint } = await openSlowPeer({
+      ownerOf: (bucket) => owners.get(bucket.split('-')[0] ?? '') ?? '',
+      msOf: (_, size) => (size < mebibyte.length ? 0 : 12_000),
+    });
+    const { replicate, start } = await openSender(endpoint, people);
+    const sender = (isOwn ? people[0] : undefined) ?? alice;
+    const small = `${sender.displayName}-small`;
+    const client = await replicate(sender, small);
+    start();
+    for (const [i, person] of people.entries()) {
+      const large = `${person.displayName}-large`;
+      const sends = await replicate(person, large);
+      for (let n = 0; n < (backlogs[i] ?? 0); n += 1) await sends.put(`/${large}/k${n}`, { body: mebibyte });
+      // One account after the other, until all of its versions wait that may wait at the same time.
+      await sleep(300);
+    }
+    const began = performance.now();
+    await client.put(`/${small}/k`, { body: 'x' });
+    await vi.waitFor(() => expect(seen.arrived).toBe(1), { timeout: 20_000, interval: 10 });
+    expect(performance.now() - began).toBeLessThan(1_500);
+    expect(seen.most).toBeLessThanOrEqual(5 + 1);
+  },
+);
+
+test('large contents of accounts go in rotation, and one account never has all turns', async () => {
+  const destinations = new Destinations();
+  const order: string[] = [];
+  const bobs = { peer: 'far', account: 'bob' };
+  const all = Array.from({ length: 200 }, () =>
+    destinations.runLarge(bobs, async () => {
+      await sleep(10);
+      order.push('bob');
+    }),
+  );
+  for (let i = 0; i < 3; i += 1)
+    all.push(destinations.runLarge({ peer: 'far', account: 'alice' }, async () => void order.push('alice')));
+  await Promise.all(all);
+  expect(order).toHaveLength(203);
+  expect(order.indexOf('alice')).toBe(0);
+  expect(order.lastIndexOf('alice')).toBeLessThan(10);
+});
+
+test('shared semaphore: an owner gets three quarters alone, newcomers begin at once, waiters in rotation', async () => {
+  const turns = new SharedSemaphore(85);
+  const running: string[] = [];
+  const ends: (() => void)[] = [];
+  const hold = (owner: string) =>
+    turns.run(owner, async () => {
+      running.push(owner);
+      await new Promise<void>((resolve) => ends.push(resolve));
+    });
+  const all = Array.from({ length: 300 }, () => hold('a'));
+  await sleep(0);
+  expect(running.length).toBe(64);
+  for (let i = 0; i < 300; i += 1) all.push(hold('b'));
+  await sleep(0);
+  const counts = () => ['a', 'b', 'c'].map((owner) => running.filter((each) => each === owner).length);
+  expect(counts()).toEqual([64, 16, 0]);
+  all.push(hold('c'));
+  await sleep(0);
+  expect(counts()).toEqual([64, 16, 1]);
+  while (ends.length > 0) {
+    for (const end of ends.splice(0)) end();
+    await sleep(0);
+  }
+  await Promise.all(all);
+  expect(counts()).toEqual([300, 300, 1]);
+});

@@ -1,0 +1,40 @@
+/** Uploads whose clients send no more: what they hold is bounded, and is the share of their own account. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { openGateway } from '../support/gateway.ts';
+
+const MiB = 1024 * 1024;
+/** Half MiB in the 64 MiB of `SVC_MEMORY_MAX`. */
+const uploadsMax = 128;
+
+/** Sends the first part of a body, and the rest when `last` resolves. */
+const stalled = (last: Promise<void>) =>
+  async function* arriving(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+    yield bytes.subarray(0, 64 * 1024);
+    await last;
+    yield bytes.subarray(64 * 1024);
+  };
+
+test('an account with many stalled uploads gets SlowDown for further ones, and others upload as before', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  const { client, bob } = world;
+  await client.put('/bucket');
+  await bob.put('/of-bob');
+  const gate = Promise.withResolvers<void>();
+  const body = new Uint8Array(MiB);
+  const put = (key: string) => client.put(`/bucket/${key}`, { body, arriving: stalled(gate.promise) });
+  const sent = Array.from({ length: uploadsMax }, (_, at) => put(`key${at}`));
+  // Refused uploads are answered before the gate opens.
+  expect((await Promise.race(sent)).code).toBe('SlowDown');
+  await sleep(300);
+  for (const key of ['small', 'small again'])
+    expect((await client.put(`/bucket/${encodeURIComponent(key)}`, { body: 'small' })).status).toBe(200);
+  const others = Array.from({ length: 8 }, (_, at) => bob.put(`/of-bob/key${at}`, { body }));
+  expect((await Promise.all(others)).map(({ status }) => status)).toEqual(Array(8).fill(200));
+
+  gate.resolve();
+  const statuses = (await Promise.all(sent)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200)).toHaveLength((uploadsMax * 3) / 4);
+  expect(statuses.filter((status) => status === 503)).toHaveLength(uploadsMax / 4);
+  expect((await client.put('/bucket/later', { body })).status).toBe(200);
+});

@@ -1,0 +1,213 @@
+/**
+ * Targets whose names have the same hash share a lane, and tenants a waiting lane. A target that takes nothing, or a tenant whose rows are
+ * refused, delays no row of the other, however many rows it has.
+ */
+import { expect, onTestFinished, test, vi } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { hashToLane, waitingSlot } from '../../src/metadata/background/hourly-queues.ts';
+import { queueSlot } from '../../src/metadata/background/queues.ts';
+import { hourlyQueues } from '../../src/metadata/records/queues.ts';
+import { startWorkers } from '../../src/workers/registry.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { alice, bob, openGateway } from '../support/gateway.ts';
+import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
+import { makeRole } from '../support/replication-role.ts';
+import { never } from '../support/replication-sites.ts';
+import { openStubPeer, replicateToStub, stubPeerBody } from '../support/stub-peer.ts';
+import { type Answer, openWebhookSink, status } from '../support/webhook-sink.ts';
+
+/** A name with the lane of `target`, as anyone finds within milliseconds. */
+function findColliding(target: string, nameOf: (n: number) => string): string {
+  let n = 0;
+  while (hashToLane(nameOf(n)) !== hashToLane(target)) n += 1;
+  return nameOf(n);
+}
+
+/** A peer that takes some time for each version. In the end it has only the buckets whose names begin with `vic`. */
+async function openPeer() {
+  const arrivals = new Map<string, number>();
+  const state = { hasOthers: true };
+  const isVictim = (bucket: string): boolean => bucket.startsWith('vic');
+  const endpoint = await openStubPeer({
+    ownerOf: (bucket) => (isVictim(bucket) ? alice : bob).owner,
+    has: (bucket) => isVictim(bucket) || state.hasOthers,
+    async take(bucket) {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      arrivals.set(bucket, (arrivals.get(bucket) ?? 0) + 1);
+    },
+  });
+  return { arrivals, state, endpoint };
+}
+
+test('versions for a bucket that its peer no longer has delay none for a bucket whose name has the same lane', async () => {
+  const peer = await openPeer();
+  const world = await openGateway({
+    settings: {
+      SVC_EGRESS_ALLOW: '127.0.0.1',
+      SVC_REPLICATION_TIMEOUT: '20s',
+      SVC_REPLICATION_INTERVAL: '10ms',
+    },
+  });
+  onTestFinished(() => world.close());
+  await makeRole(world, { root: alice });
+  await makeRole(world, { root: bob });
+  await operatorOf(world).must('PUT', '/replication/peers/far', stubPeerBody(peer.endpoint));
+  const gone = findColliding('far/vic', (n) => `far/x${n}-gone`).slice('far/'.length);
+  await replicateToStub(world.client, { owner: alice.owner, bucket: 'vic' });
+  await replicateToStub(world.bob, { owner: bob.owner, bucket: 'att', to: gone });
+  peer.state.hasOthers = false;
+  for (let n = 0; n < 2_000; n += 1) await world.bob.put(`/att/k${n}`, { body: 'x' });
+  // A leader that knows no target yet.
+  const running = startWorkers(world.context, ['replicator'], never);
+  onTestFinished(() => running.stop());
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  for (let n = 0; n < 200; n += 1) await world.client.put(`/vic/k${n}`, { body: 'x' });
+  const began = performance.now();
+  await vi.waitFor(() => expect(peer.arrivals.get('vic')).toBe(200), { timeout: 20_000, interval: 20 });
+  // 64 at a time take 0.1 s, and 4 at a time 1.5 s; the lane is looked at every 2 s while its only known target rests.
+  expect(performance.now() - began).toBeLessThan(6_000);
+  for (let n = 0; n < 200; n += 1) await world.client.put(`/vic/later${n}`, { body: 'x' });
+  const again = performance.now();
+  await vi.waitFor(() => expect(peer.arrivals.get('vic')).toBe(400), { timeout: 20_000, interval: 20 });
+  expect(performance.now() - again).toBeLessThan(1_400);
+}, 60_000);
+
+test('a backlog of a target that is away is read once, while events of a target in the same lane are delivered', async () => {
+  await using down = await openWebhookSink();
+  await using sink = await openWebhookSink();
+  const name = findColliding('hook', (n) => `hook-${n}`);
+  let read = 0;
+  const wrap = (context: Context): Context => {
+    const { metadata } = context;
+    const scan: typeof metadata.scan = (...call) => {
+      const cursor = metadata.scan(...call);
+      const next: typeof cursor.next = async (count) => {
+        const page = await cursor.next(count);
+        if ((call[0] as { table: unknown }).table === hourlyQueues) read += page.length;
+        return page;
+      };
+      return Object.assign(Object.create(cursor), { next });
+    };
+    return { ...context, metadata: Object.create(metadata, { scan: { value: scan } }) };
+  };
+  await using world = await openNotifyWorld({
+    targets: targetsAt({ hook: down, [name]: sink }),
+    rules: [rule('hook')],
+    wrap,
+  });
+  const { client, clock } = world;
+  await client.put('/other');
+  const body = `<NotificationConfiguration>${rule(name)}</NotificationConfiguration>`;
+  expect((await client.put('/other?notification', { body })).status).toBe(200);
+  await down[Symbol.asyncDispose]();
+  for (let n = 0; n < 8_000; n += 1) await client.put(`/bucket/k${n}`, { body: 'x' });
+  // The rows are older than the slowest commit.
+  clock.hurry(11 * 60_000);
+  world.worker.start();
+  await client.put('/other/first', { body: 'x' });
+  await vi.waitFor(() => expect(keysIn(sink.received)).toContain('first'), until);
+  await vi.waitFor(() => expect(read).toBeGreaterThan(8_000), until);
+  const rounds = 60;
+  const before = read;
+  for (let n = 0; n < rounds; n += 1) {
+    const key = `later-${n}`;
+    await client.put(`/other/${key}`, { body: 'x' });
+    const began = performance.now();
+    await vi.waitFor(() => expect(keysIn(sink.received)).toContain(key), until);
+    expect(performance.now() - began).toBeLessThan(1_000);
+    clock.hurry(2_000);
+  }
+  // A pass reads the first rows of each slot, and not all 500 of it; there may be some passes in a round.
+  expect((read - before) / rounds).toBeLessThan(1_500);
+  // Those, and the test event of the configuration.
+  expect(await world.queued()).toHaveLength(8_001);
+}, 90_000);
+
+test('a redriven event is delivered while a target in the same lane is away, however old the events before it are', async () => {
+  await using down = await openWebhookSink();
+  await using sink = await openWebhookSink();
+  const name = findColliding('hook', (n) => `hook-${n}`);
+  await using world = await openNotifyWorld({
+    targets: targetsAt({ hook: down, [name]: sink }),
+    rules: [rule('hook')],
+  });
+  const { client, clock } = world;
+  await client.put('/other');
+  const body = `<NotificationConfiguration>${rule(name)}</NotificationConfiguration>`;
+  expect((await client.put('/other?notification', { body })).status).toBe(200);
+  await down[Symbol.asyncDispose]();
+  // Keys of one name are in one slot.
+  await client.put('/bucket/k', { body: 'x' });
+  const sizes = (): readonly number[] =>
+    sink.received.map(({ body: text }) => JSON.parse(text).Records?.[0]?.s3.object.size);
+  const answerBySize =
+    (answers: Readonly<Record<number, number>>): Answer =>
+    (reply, request) =>
+      status(answers[JSON.parse(request.body).Records?.[0]?.s3.object.size] ?? 204)(reply, request);
+  // An event that is given up, and a later one of its object that waits.
+  sink.answer = answerBySize({ 1: 400, 2: 500 });
+  world.worker.start();
+  await client.put('/other/k', { body: '1' });
+  await vi.waitFor(async () => expect(await world.letters()).toHaveLength(1), until);
+  await client.put('/other/k', { body: '22' });
+  await vi.waitFor(() => expect(sizes()).toContain(2), until);
+  // A lane is read again in full after a while, and then on from where the slowest commit ends.
+  for (let round = 0; round < 15; round += 1) {
+    clock.hurry(60_000);
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+  await operatorOf(world.world).must('POST', '/notify/redrive', { target: name });
+  sink.answer = status(204);
+  sink.received.length = 0;
+  let rounds = 0;
+  for (; rounds < 150 && !sizes().includes(1); rounds += 1) {
+    clock.hurry(5_000);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  expect(sizes()).toContain(1);
+  // A slot with few rows is read again in full each minute.
+  expect(rounds).toBeLessThan(30);
+  // The target that is away still has its event, and the test event of the configuration.
+  expect(await world.queued()).toHaveLength(2);
+}, 60_000);
+
+test('refused events of a bucket in any number do not hide a waiting event of a bucket in the same waiting lane', async () => {
+  await using sink = await openWebhookSink();
+  const seenIn = (text: string) => JSON.parse(text).Records?.[0]?.s3;
+  let isTaken = false;
+  sink.answer = (reply, { body }) => {
+    const s3 = seenIn(body);
+    const isBad = s3?.bucket.name.startsWith('bad') || (s3?.bucket.name === 'bucket' && !isTaken);
+    (isBad ? status(500) : status(204))(reply, { body, headers: {}, url: '' });
+  };
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  const { client, clock } = world;
+  const others = world.world.as({ credential: bob });
+  let n = 0;
+  while (waitingSlot(0, `bad-${n}`) !== waitingSlot(0, 'bucket')) n += 1;
+  const bad = `bad-${n}`;
+  await others.put(`/${bad}`);
+  const body = `<NotificationConfiguration>${rule('hook')}</NotificationConfiguration>`;
+  expect((await others.put(`/${bad}?notification`, { body })).status).toBe(200);
+  const slot = queueSlot('poison');
+  for (let key = 0, added = 0; added < 5_500; key += 1) {
+    if (queueSlot(`k${key}`) !== slot) continue;
+    await others.put(`/${bad}/k${key}`, { body: 'x' });
+    added += 1;
+  }
+  await client.put('/bucket/poison', { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(() => expect(keysIn(sink.received)).toContain('poison'), until);
+  // Until all of them wait.
+  for (let round = 0; round < 40; round += 1) {
+    clock.hurry(2_000);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  isTaken = true;
+  sink.received.length = 0;
+  for (let round = 0; round < 120 && !keysIn(sink.received).includes('poison'); round += 1) {
+    clock.hurry(2_000);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  expect(keysIn(sink.received)).toContain('poison');
+}, 90_000);

@@ -1,0 +1,233 @@
+/** Whose turn it is in the lifecycle worker: the number of an account's buckets delays no other account. */
+import { expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
+import { lifecycleTasks } from '../../src/domain/lifecycle/progress.ts';
+import { everyTask, putTask } from '../../src/metadata/background/tasks.ts';
+import { insertBucket } from '../../src/metadata/buckets/buckets.ts';
+import { listLifecycleBucket } from '../../src/metadata/objects/ages.ts';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { ShardPanic, ShardRests, unsupervised } from '../../src/workers/worker.ts';
+import { faulty } from '../support/faulty.ts';
+import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import type { Client } from '../support/gateway-client.ts';
+import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+
+const dayMs = 86_400_000;
+const never = new AbortController().signal;
+const body =
+  '<LifecycleConfiguration><Rule><ID>r</ID><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>';
+const settings = { SVC_LIFECYCLE_RATE: '1000000' };
+
+async function fill(client: Client, bucket: string, keys: number): Promise<void> {
+  await client.put(`/${bucket}`);
+  expect((await client.put(`/${bucket}?lifecycle`, { body })).status).toBe(200);
+  for (let key = 0; key < keys; key += 1) await client.put(`/${bucket}/key-${key}`, { body: 'x' });
+}
+
+const idOf = async ({ context }: GatewayWorld, bucket: string): Promise<string> =>
+  (await openBucket(context, bucket)).id;
+
+/** A world whose commits to the objects of some buckets take a second, when the others have commits, and which rows of buckets are read. */
+async function slowWorld(): Promise<{
+  readonly world: GatewayWorld;
+  readonly clock: VirtualClock;
+  readonly slow: Set<string>;
+  readonly changedAt: Map<string, number>;
+  readonly reads: string[];
+}> {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  const slow = new Set<string>();
+  const changedAt = new Map<string, number>();
+  const reads: string[] = [];
+  const wrap = (context: Context): Context => ({
+    ...context,
+    metadata: faulty(context.metadata, {
+      async commit(at, ...rest) {
+        const { bucketId } = at.in as { readonly bucketId?: string };
+        if (at.table.name === 'objects' && bucketId !== undefined) {
+          if (slow.has(bucketId)) await clock.advance(1_000);
+          changedAt.set(bucketId, clock.elapsed());
+        }
+        return context.metadata.commit(at, ...rest);
+      },
+      async get(at, key, ...rest) {
+        const { name } = at.in as { readonly name?: string };
+        if (at.table.name === 'buckets' && name !== undefined) reads.push(name);
+        return context.metadata.get(at, key, ...rest);
+      },
+    }),
+  });
+  return { world: await openGateway({ clock, settings, wrap }), clock, slow, changedAt, reads };
+}
+
+test('the buckets of an account wait for one turn of another account, which has many buckets', async () => {
+  const opened = await slowWorld();
+  await using world = opened.world;
+  const { clock, slow, changedAt } = opened;
+  const many = Array.from({ length: 40 }, (_, index) => `many-${index}`);
+  for (const bucket of many) await fill(world.client, bucket, 2);
+  // The one whose turn came last, by the order of the ids.
+  const few = Array.from({ length: 20 }, (_, index) => `few-${index}`);
+  for (const bucket of few) await world.bob.put(`/${bucket}`);
+  const ids = await Promise.all(few.map(async (bucket) => [await idOf(world, bucket), bucket] as const));
+  const [last, victim] = ids.sort(([a], [b]) => (a < b ? 1 : -1))[0] ?? ['', ''];
+  await fill(world.bob, victim, 1);
+  const unit = carryOutLifecycles(world.context, 1);
+  while ((await unit(never)) === 'busy');
+  for (const bucket of many) slow.add(await idOf(world, bucket));
+  clock.jump(3 * dayMs);
+
+  const began = clock.elapsed();
+  await unit(never);
+  expect((changedAt.get(last) ?? Number.POSITIVE_INFINITY) - began).toBeLessThanOrEqual(2_000);
+  // The unit ends although the other account has more to do, so that the buckets behind it have their turn.
+  expect(clock.elapsed() - began).toBeLessThan(10_000);
+  expect((await world.bob.get(`/${victim}/key-0`)).status).toBe(404);
+
+  // The buckets that had no turn come first in the next rounds.
+  for (let units = 0; units < 20; units += 1) await unit(never);
+  for (const bucket of many)
+    expect((await world.client.get(`/${bucket}?list-type=2`)).all('Key')).toEqual([]);
+});
+
+test('a unit reads the rows of the buckets that have a turn, and those whose progress has no account yet', async () => {
+  const opened = await slowWorld();
+  await using world = opened.world;
+  const { clock, slow, reads } = opened;
+  const names = Array.from({ length: 30 }, (_, index) => `many-${index}`);
+  for (const bucket of names) await fill(world.client, bucket, 2);
+  const unit = carryOutLifecycles(world.context, 1);
+  while ((await unit(never)) === 'busy');
+  for (const bucket of names) slow.add(await idOf(world, bucket));
+  clock.jump(3 * dayMs);
+
+  // Each pass begins with a turn that deletes nothing.
+  await unit(never);
+  reads.length = 0;
+  await unit(never);
+  // The unit ends after 5 s, and each turn takes a second at least.
+  expect(new Set(reads).size).toBeGreaterThan(0);
+  expect(new Set(reads).size).toBeLessThan(10);
+
+  // As an older release has stored it.
+  const due = new Set<string>();
+  for await (const { name, state, progress, revision } of everyTask(world.context.metadata, lifecycleTasks)) {
+    expect(state.owner).toBe((await openBucket(world.context, state.bucket)).owner);
+    if (state.finishedAt === undefined) due.add(state.bucket);
+    const { owner: _, ...older } = state;
+    const task = { name, state: older, progress, expect: revision };
+    expect((await putTask(world.context.metadata, lifecycleTasks, task)).applied).toBe(true);
+  }
+  reads.length = 0;
+  await unit(never);
+  expect(due.size).toBeGreaterThan(10);
+  expect(new Set(reads)).toEqual(due);
+  // A bucket has its account again after its turn.
+  for (let units = 0; units < 20; units += 1) await unit(never);
+  for await (const { state } of everyTask(world.context.metadata, lifecycleTasks))
+    if (due.has(state.bucket)) expect(state.owner).toBeDefined();
+  for (const bucket of names)
+    expect((await world.client.get(`/${bucket}?list-type=2`)).all('Key')).toEqual([]);
+});
+
+/** Copies of a bucket under other names and ids, which are due. */
+async function listBuckets({ context }: GatewayWorld, count: number): Promise<void> {
+  const bucket = await openBucket(context, 'bucket');
+  for (let each = 0; each < count; each += 1) {
+    const id = each.toString(16).padStart(32, '0');
+    const copy = { ...bucket, name: `bucket-${each}`, id };
+    await insertBucket(context.metadata, copy, [listLifecycleBucket(copy, 't')]);
+  }
+}
+
+/** A world that tells of each page of the list of buckets that is read. */
+const listedWorld = (onPage: (rows: number) => void): Promise<GatewayWorld> => {
+  const wrap = (context: Context): Context => ({
+    ...context,
+    metadata: faulty(context.metadata, {
+      scan(at, ...rest) {
+        const cursor = context.metadata.scan(at, ...rest);
+        if (at.table.name !== 'lifecycle_buckets') return cursor;
+        const next: typeof cursor.next = async (count) => {
+          const rows = await cursor.next(count);
+          onPage(rows.length);
+          return rows;
+        };
+        return faulty(cursor, { next });
+      },
+    }),
+  });
+  return openGateway({ settings, wrap });
+};
+
+test('a round over many buckets reads the list once', async () => {
+  let read = 0;
+  await using world = await listedWorld((rows) => {
+    read += rows;
+  });
+  await fill(world.client, 'bucket', 0);
+  const count = 1_500;
+  await listBuckets(world, count);
+  const unit = carryOutLifecycles(world.context, 1);
+  while ((await unit(never)) === 'busy');
+  let passes = 0;
+  for await (const { state } of everyTask(world.context.metadata, lifecycleTasks))
+    passes += state.finishedAt === undefined ? 0 : 1;
+  expect(passes).toBe(count + 1);
+  // A page is read for each unit, and a last look at all finds nothing.
+  expect(read).toBeLessThan(4 * count);
+});
+
+test('a worker that has lost its lease does not read the list to its end', async () => {
+  const lease = new AbortController();
+  let read = 0;
+  await using world = await listedWorld((rows) => {
+    read += rows;
+    lease.abort();
+  });
+  const { metadata, clock } = world.context;
+  // No bucket of the list has its turn now, so that the walk goes on behind it.
+  const shards = new ShardRests(clock, () => undefined);
+  for (let each = 0; each < 3_000; each += 1) {
+    const id = String(each).padStart(32, '0');
+    shards.failed(id);
+    await metadata.apply([listLifecycleBucket({ id, name: `bucket-${each}` }, 't')]);
+  }
+  const unit = carryOutLifecycles(world.context, 1, { ...unsupervised, shards });
+  await unit(lease.signal).catch((cause: unknown) => expect(cause).toBe(lease.signal.reason));
+  expect(read).toBeGreaterThan(0);
+  expect(read).toBeLessThan(1_000);
+});
+
+test('a bucket that fails again and again does not keep those behind it from their turn', async () => {
+  const failing = new Set<string>();
+  const wrap = (context: Context): Context => ({
+    ...context,
+    metadata: faulty(context.metadata, {
+      async get(at, key, ...rest) {
+        const { name } = at.in as { readonly name?: string };
+        if (at.table.name === 'buckets' && failing.has(name ?? '')) throw new Error('refused');
+        return context.metadata.get(at, key, ...rest);
+      },
+    }),
+  });
+  await using world = await openGateway({ settings, wrap });
+  await fill(world.client, 'bucket', 0);
+  const count = 600;
+  await listBuckets(world, count);
+  failing.add('bucket-3');
+  let failures = 0;
+  let unit = carryOutLifecycles(world.context, 1);
+  // As the supervisor does: a run that failed begins anew.
+  for (let units = 0; units < 4; units += 1)
+    await unit(never).catch((cause: unknown) => {
+      expect(cause).toBeInstanceOf(ShardPanic);
+      failures += 1;
+      unit = carryOutLifecycles(world.context, 2 + failures);
+    });
+  let begun = 0;
+  for await (const _task of everyTask(world.context.metadata, lifecycleTasks)) begun += 1;
+  expect(begun).toBe(count);
+  expect(failures).toBeGreaterThan(0);
+});
