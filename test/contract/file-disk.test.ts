@@ -136,7 +136,7 @@ describe('a failing disk', () => {
     const at = (what: RegExp, from = 0) => lines.findIndex((line, index) => index >= from && what.test(line));
     const answer = at(/write\(1, "\{\\"id/);
     expect(answer).toBeGreaterThan(0);
-    const content = at(task === 'small' ? /p?write(64)?\(\d+, "SLC1/ : /p?write(64)?\(\d+, .*, 262144, 0\)/);
+    const content = at(task === 'small' ? /p?write(64)?\(\d+, "SLC1/ : /p?write(64)?\(\d+, .*, 262144, 0\b/);
     expect(content).toBeGreaterThan(0);
     const flush = at(/fdatasync\(|fdatasync resumed/, content);
     expect(flush).toBeGreaterThan(content);
