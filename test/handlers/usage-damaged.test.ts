@@ -17,7 +17,7 @@ test('one damaged row of samples: all buckets are billed, that one for what it h
   }
   await world.rollUp();
   const { id } = await openBucket(world.context, 'bucket-7');
-  damaged.patterns.add(new RegExp(`^tasks .*"usage-rollup".*${id}`));
+  damaged.patterns.add(new RegExp(`^tasks .*"usage-rollup".*${id}"`));
   await world.hours(12);
   await world.client.put('/bucket-7/key', { body: body + body });
   await world.hours(13);

@@ -49,6 +49,9 @@ export const samplesKind: TaskKind<BucketSamples> = rollupTasks as TaskKind<Buck
 const progressName = 'progress';
 export const samplesPrefix = (day: string): string => `${day} `;
 export const samplesName = (day: string, bucketId: string): string => samplesPrefix(day) + bucketId;
+/** The counters of a bucket without a sample, as the leader that closes the day has read them. */
+export const countersName = (day: string, bucketId: string): string =>
+  `${samplesName(day, bucketId)} counters`;
 
 /** The progress as the leader holds it, with the proof that it may replace it. */
 export interface Saved {
@@ -81,8 +84,8 @@ export async function holdProgress(metadata: MetadataStore, generation: number):
 
 /**
  * The progress by the samples, where its row is damaged: samples are removed as their day is closed, so a day that has some is not closed.
- * Closing it again changes nothing that is billed (`closeBucketDay`), but for a bucket that was empty that day, where the row is damaged
- * while the day is being closed. Which days no worker knew, and since when one counts, is not said any more.
+ * Closing it again changes nothing that is billed (`closeBucketDay`), except for a bucket that was empty that day, where the row is damaged
+ * while the day is being closed. The days on which no worker ran, and the first day of a worker, are lost.
  */
 async function rebuildProgress(metadata: Pick<MetadataStore, 'scan'>, now: number): Promise<RollupProgress> {
   const days: Record<string, number> = {};

@@ -16,6 +16,7 @@ import {
   advance,
   type BucketPosition,
   countDays,
+  countersName,
   nextOnGrid,
   nextToClose,
   type Saved,
@@ -167,33 +168,49 @@ async function closePage(ctx: Ctx, saved: Saved): Promise<Saved> {
     : closeUnsampled(ctx, saved, { day, at: unsampled });
 }
 
-/** The specification: a bucket without a sample is billed for what it holds at the tick. So is one whose samples cannot be read. */
+/**
+ * The specification: a bucket without a sample is billed for what it holds at the tick. So is one whose samples cannot be read.
+ * Its counters are stored together with the progress. So each leader that closes the day computes the same rows, and one that
+ * was paused beyond its lease stores none of its own.
+ */
 async function closeUnsampled(
   ctx: Ctx,
   saved: Saved,
   { day, at }: { readonly day: string; readonly at: BucketPosition },
 ): Promise<Saved> {
-  const { metadata } = ctx;
   const end = startOfDay(addDays(day, 1));
-  const computedAt = await metadata.now();
   const { buckets, next } = await readBuckets(ctx, at);
-  await inParallel(readsMax, buckets, async (bucket) => {
-    if (bucket.created >= end) return;
-    const samples = await passOverDamage(ctx, {
-      bucket: bucket.name,
-      left: notRead,
-      run: () => findTask(metadata, samplesKind, samplesName(day, bucket.id)),
-    });
-    if (samples !== undefined) return;
-    const left = 'the usage of a bucket without a sample is not billed';
-    const run = () => readUsage(metadata, bucket.id);
-    const counted = [...((await passOverDamage(ctx, { bucket: bucket.name, left, run })) ?? [])];
-    const days = counted.map(([storageClass, counts]) => ({ storageClass, usage: flatDay(counts, 0) }));
-    const named = { bucketId: bucket.id, bucket: bucket.name, owner: bucket.owner };
-    await closeBucketDay(metadata, bucket.id, toRows(named, { day, days, computedAt }));
-  });
+  const passes = saved.progress.days[day] ?? 0;
+  const counted = await inParallel(readsMax, buckets, async (bucket) =>
+    bucket.created >= end ? undefined : countUnsampled(ctx, bucket, { day, passes }),
+  );
   const closing = next === undefined ? { day } : { day, unsampled: next };
-  return advance(metadata, saved, { ...saved.progress, closing });
+  const changes = counted.filter((change) => change !== undefined);
+  return advance(ctx.metadata, saved, { ...saved.progress, closing }, changes);
+}
+
+/** The counters of a bucket that has no samples of the day; undefined for one that has some, or holds nothing. */
+async function countUnsampled(
+  ctx: Ctx,
+  { id: bucketId, name: bucket, owner }: BucketRow,
+  { day, passes }: { readonly day: string; readonly passes: number },
+): Promise<TaskChange<BucketSamples> | undefined> {
+  const { metadata } = ctx;
+  const samples = await passOverDamage(ctx, {
+    bucket,
+    left: notRead,
+    run: () => findTask(metadata, samplesKind, samplesName(day, bucketId)),
+  });
+  if (samples !== undefined) return undefined;
+  const left = 'the usage of a bucket without a sample is not billed';
+  const name = countersName(day, bucketId);
+  const run = async () =>
+    (await findTask(metadata, samplesKind, name)) === undefined ? readUsage(metadata, bucketId) : undefined;
+  const counted = await passOverDamage(ctx, { bucket, left, run });
+  if (counted === undefined || counted.size === 0) return undefined;
+  const sample = addBucketSample(undefined, { pass: 1, counted });
+  const state = { ...sample, bucketId, bucket, owner, seen: passes, isUnsampled: true } as const;
+  return { put: { name, state }, expect: 'absent' };
 }
 
 async function closeSampled({ metadata }: Ctx, saved: Saved, day: string): Promise<Saved> {
@@ -205,7 +222,10 @@ async function closeSampled({ metadata }: Ctx, saved: Saved, day: string): Promi
     const absence = { before: (state.first ?? 1) - 1, after: passes - state.seen };
     const days = Object.entries(state.classes).map(([storageClass, samples]) => ({
       storageClass,
-      usage: closeDay(samples, absence),
+      usage:
+        state.isUnsampled === true
+          ? flatDay({ bytes: samples.lastBytes, objects: samples.objects }, 0)
+          : closeDay(samples, absence),
     }));
     await closeBucketDay(metadata, state.bucketId, toRows(state, { day, days, computedAt }));
   });

@@ -36,6 +36,8 @@ export interface BucketSamples {
   readonly first?: number;
   readonly count?: number;
   readonly classes: Readonly<Record<string, ClassSamples>>;
+  /** No pass of the day found the bucket: `classes` are its counters when the day was closed, as one sample of each. */
+  readonly isUnsampled?: true;
 }
 
 export const addSample = (before: ClassSamples | undefined, { bytes, objects }: Counts): ClassSamples => ({

@@ -11,6 +11,7 @@
  * | `force-empty`, `reshard`, `rewrap` | progress of a task | the commit states the revision of the task that the page began with |
  * | `force-empty` | deletes versions | a page reads its task first; a page that is running when the task ends deletes only versions that it has read |
  * | `bucket-stats`, `usage-rollup`, `quota-reconcile`, `audit-retention`, `health-history`, `fsck`, `scrub`, `lifecycle` | samples, sums and seals, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `usage-rollup` | the usage of a closed day | each leader computes it from the same stored samples and counters; the commit states that no row of the bucket and the day exists (`closeBucketDay`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
  * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |

@@ -1,6 +1,7 @@
 /** Counters, usage by day, and traffic of a bucket. */
 import { hashToShard } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { storageClassNames } from '../../ports/storage-classes.ts';
 import type { TaskAmount } from '../records/tasks.ts';
 import {
   type DayUsageRow,
@@ -162,18 +163,29 @@ export const hasPendingUsage = (
 /** The rows of a day are spread over this many partitions. */
 const usageDaySlots = 16;
 
-/** Writes the rows of one bucket and day, unless they have been written: a closed day never changes. */
+/**
+ * Writes the rows of one bucket and day, unless a row of that bucket and day is stored in any storage class: a closed day never changes.
+ * @param rows all of one day
+ */
 export async function closeBucketDay(
   metadata: Pick<MetadataStore, 'commit'>,
   bucketId: string,
   rows: readonly DayUsageRow[],
 ): Promise<void> {
-  if (rows.length === 0) return;
+  const [first] = rows;
+  if (first === undefined) return;
+  const { day } = first;
   const slot = hashToShard(bucketId, usageDaySlots);
-  // A conflict means that the rows exist: this leader, or an earlier one, has written them from the same samples.
+  const otherClasses = storageClassNames.filter((name) =>
+    rows.every(({ storageClass }) => storageClass !== name),
+  );
+  // A conflict means that the day is closed: this leader, or an earlier one, has written its rows.
   await metadata.commit(
     { table: usageAggregates, in: { bucketId } },
-    rows.map((put) => ({ put, expect: 'absent' })),
+    [
+      ...rows.map((put) => ({ put, expect: 'absent' }) as const),
+      ...otherClasses.map((storageClass) => ({ check: { day, storageClass }, expect: 'absent' }) as const),
+    ],
     {
       then: rows.flatMap((row) => [
         { at: { table: usageByOwner, in: { owner: row.owner } }, put: row },
