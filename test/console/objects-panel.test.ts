@@ -2,6 +2,10 @@
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import type { Frame, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { portableHasher } from '../../src/backends/crypto/portable.ts';
+import { toBase64 } from '../../src/base/text/base64.ts';
+import { checksumFacts } from '../../src/domain/content/digests.ts';
+import { checksumNames } from '../../src/protocol/schemas/common.ts';
 import { type TestServer, testCredentials } from '../support/server.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
@@ -183,6 +187,25 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     await expect(
       send(server, 'GET', '/history/note', { query: { versionId: ids[1] ?? '' } }),
     ).rejects.toThrow('404');
+  });
+
+  test('shows callers without admin:StatObject the checksum of an object, whichever algorithm it has', async () => {
+    await send(server, 'PUT', '/summed');
+    const actions = ['s3:ListBucket', 's3:ListAllMyBuckets', 's3:GetObject'];
+    const reader = await openUser(server, 'sums', { actions });
+    const hasher = portableHasher();
+    await using tab = await world.open('/buckets/summed/objects', { as: reader });
+    for (const name of checksumNames) {
+      const value = toBase64(hasher.once(checksumFacts[name].hash, new TextEncoder().encode(name)));
+      const headers = { [`x-amz-checksum-${name.toLowerCase()}`]: value };
+      await send(server, 'PUT', `/summed/of-${name}`, { body: name, headers });
+      await tab.page.goto(
+        `${server.url}/console/buckets/summed/objects?${new URLSearchParams({ key: `of-${name}` })}`,
+      );
+      const panel = tab.page.getByRole('region', { name: `of-${name}`, exact: true });
+      await panel.getByText(`Checksum ${name.toLowerCase()}`, { exact: true }).waitFor({ timeout: 20_000 });
+      await panel.getByRole('button', { name: `Copy: ${value}`, exact: true }).waitFor();
+    }
   });
 
   test('changes tags, and says who can read the object and by which statement', async () => {

@@ -6,6 +6,7 @@ import { findingKinds } from '../../src/domain/fsck/findings.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
 import { sinkKinds } from '../../src/ports/event-sink.ts';
 import { stages } from '../../src/ports/trace.ts';
+import { checksumNames } from '../../src/protocol/schemas/common.ts';
 import { commandNames } from '../../src/runtime/cli/cli-commands.ts';
 import { sourceFiles } from './source-files.ts';
 
@@ -267,6 +268,14 @@ test.each(Object.entries(examples))('%s is declared in these places and no other
   expect(found, 'a place that has gone is struck from the table, and none is added').toEqual(
     [...places, ...uses].sort(),
   );
+});
+
+test('no file of the console lists checksum algorithms: the headers of a reply name the one that an object has', () => {
+  const named = new RegExp(`\\b(?:${checksumNames.join('|')})\\b`, 'gi');
+  const found = sourceFiles('console').filter(
+    (path) => new Set(readFileSync(path, 'utf8').toUpperCase().match(named)).size > 1,
+  );
+  expect(found).toEqual([]);
 });
 
 test('docs/operations/traces.md names the stages of a request, in their order', () => {

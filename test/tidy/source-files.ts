@@ -3,6 +3,6 @@ import { readdirSync } from 'node:fs';
 
 export const sourceFiles = (folder = 'src'): string[] =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules/'))
+    .filter((name) => /\.tsx?$/.test(name) && !name.includes('node_modules/'))
     .map((name) => `${folder}/${name}`)
     .sort();

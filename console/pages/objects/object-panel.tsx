@@ -221,6 +221,8 @@ function Place({ version: { extents, extentsLeftOut = 0 } }: { readonly version:
   );
 }
 
+const checksumPrefix = 'x-amz-checksum-';
+
 /** What the storage protocol says of an object, for those who may not ask the operator API. */
 function Head({ bucket, objectKey: key }: Of) {
   const head = useStorage(
@@ -237,10 +239,13 @@ function Head({ bucket, objectKey: key }: Of) {
       [w.replication, header('x-amz-replication-status')],
       [w.expires, expiryIn(header('x-amz-expiration'))],
       [w.legalHold, header('x-amz-object-lock-legal-hold')],
-      ...['sha256', 'sha1', 'crc32', 'crc32c', 'crc64nvme'].map((each): Fact => {
-        const value = header(`x-amz-checksum-${each}`);
-        return [`${w.checksum} ${each}`, value && <Copy text={value} />];
-      }),
+      // An object has at most one checksum; the name of the header has its algorithm.
+      ...names()
+        .filter((name) => name.startsWith(checksumPrefix) && name !== `${checksumPrefix}type`)
+        .map((name): Fact => {
+          const algorithm = name.slice(checksumPrefix.length);
+          return [`${w.checksum} ${algorithm}`, <Copy key={name} text={header(name) ?? ''} />];
+        }),
       ...names()
         .filter((name) => name.startsWith('x-amz-meta-'))
         .map((name): Fact => [visible(name), visible(header(name) ?? '')]),
