@@ -1,6 +1,6 @@
 /** Reads the rows of a key that decide about a replicated version. */
 import type { Context } from '../../context.ts';
-import { historyAt, liveHeadAt, markerHeadAt, objectsAt } from '../../metadata/objects/objects.ts';
+import { historyAt, markerHeadAt, objectsAt } from '../../metadata/objects/objects.ts';
 import { type BucketRow, historySpace, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import type { KeyState } from './commit-version.ts';
@@ -75,14 +75,14 @@ export const newerNull = ({ head, oldNull }: Neighbours, version: string): Objec
   [head?.row, oldNull?.row].find((row) => row?.isNull && row.version > version);
 
 /**
- * A replica that is newer than the head becomes the head. An older one becomes a row of the history; the head's revision is in the
- * commit, so that no concurrent write can make the place a wrong one.
+ * A replica that is newer than the head becomes the head. An older one becomes a row of the history, and its commit writes the head again:
+ * a check of the head's revision would leave that revision as it was, and a removal of the head that has read the history before would
+ * then apply too. The key would have a history without a head, or an older version would become the head.
  */
 export function planReplica(around: Neighbours, { fresh, version, isNull }: PlacedReplica): Plan {
   const { bucket, head, oldNull, newer } = around;
   if (head === undefined || version > head.row.version)
     return planNewVersion(bucket, head, isNull ? oldNull : undefined, { fresh, version, isNull });
-  const { key } = head.row;
   const row: ObjectRow = {
     ...fresh,
     space: historySpace,
@@ -92,14 +92,13 @@ export function planReplica(around: Neighbours, { fresh, version, isNull }: Plac
     noncurrentSince: (newer ?? head.row).modified,
   };
   const insertion = { put: row, expect: 'absent' } as const;
-  if (!isNull) {
-    const at = head.row.marker ? markerHeadAt(key) : liveHeadAt(key);
-    const changes = [insertion, { check: at, expect: head.revision } as const];
-    return { changes, before: [], gone: [], fresh: row };
-  }
-  const noted = { put: { ...head.row, nullVersion: version }, expect: head.revision };
+  const noted = {
+    put: isNull ? { ...head.row, nullVersion: version } : head.row,
+    expect: head.revision,
+  };
+  if (!isNull) return { changes: [insertion, noted], before: [head.row], gone: [], fresh: row };
   if (oldNull === undefined) return { changes: [insertion, noted], before: [head.row], gone: [], fresh: row };
-  const removal = { remove: historyAt(key, oldNull.row.version), expect: oldNull.revision };
+  const removal = { remove: historyAt(head.row.key, oldNull.row.version), expect: oldNull.revision };
   return {
     changes: [insertion, noted, removal],
     before: [head.row, oldNull.row],

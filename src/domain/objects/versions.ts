@@ -2,8 +2,8 @@
  * Pure functions that plan the changes of a key's rows for a write or delete.
  *
  * A key has exactly one head: its newest version, either live (in the live space) or a delete marker (in the history space).
- * Every plan writes the head at its revision, or checks that there is none, so of two concurrent writers of a key only one
- * commits.
+ * Every plan that adds a version, or removes the head, writes the head at its revision, or checks that there is none: so
+ * of two concurrent ones only one commits. A check of the head's revision is not enough, because it leaves the revision as it is.
  */
 
 import { historyAt, liveHeadAt, markerHeadAt } from '../../metadata/objects/objects.ts';
