@@ -1,10 +1,16 @@
 /** A request is paused right before a commit, as in a suspended machine, while others change what it has read; then it goes on. */
 import { describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/admin-gateway.ts';
-import { alice, type GatewayWorld } from '../support/gateway.ts';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { createUpload, setVersioning } from '../support/gateway-bodies.ts';
 import { openClient } from '../support/gateway-client.ts';
 import { pausedProcess } from '../support/paused-process.ts';
 import { openSite, rowsOf, sendObject, versionAt, written } from '../support/replicas.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+const dayMs = 86_400_000;
+const never = new AbortController().signal;
 
 /** A gateway in another process over the same stores, which can be paused. */
 function otherProcess({ context }: GatewayWorld) {
@@ -49,5 +55,66 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     expect((await removing).status).toBe(204);
     expect((await client.get('/bucket/key')).text).toBe('newer');
     expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([newer, oldest]);
+  });
+
+  describe('a lifecycle worker that was paused', () => {
+    async function openRuled(rule: string) {
+      const clock = virtualClock();
+      const world = await openGateway({ backend, clock, settings: { SVC_LIFECYCLE_RATE: '1000000' } });
+      await world.client.put('/bucket');
+      await setVersioning(world.client, 'bucket', 'Enabled');
+      const body = `<LifecycleConfiguration><Rule><ID>rule</ID><Status>Enabled</Status><Filter/>${rule}</Rule></LifecycleConfiguration>`;
+      expect((await world.client.put('/bucket?lifecycle', { body })).status).toBe(200);
+      return { world, clock, late: pausedProcess(world.context) };
+    }
+    async function pass(context: GatewayWorld['context']): Promise<void> {
+      const unit = carryOutLifecycles(context);
+      while ((await unit(never)) === 'busy');
+    }
+    const write = async ({ client }: GatewayWorld, body: string): Promise<string> =>
+      (await client.put('/bucket/key', { body })).header('*-version-id') ?? '';
+
+    const newerTwo =
+      '<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration>';
+
+    test('keeps the versions that its rule keeps, after a newer one was removed meanwhile', async () => {
+      const { world, clock, late } = await openRuled(newerTwo);
+      await using _ = world;
+      const versions: string[] = [];
+      for (const body of ['1', '2', '3', '4']) versions.push(await write(world, body));
+      const [first = '', second = '', third = '', current = ''] = versions;
+      clock.jump(3 * dayMs);
+      late.pauseBefore('commit', 'objects');
+      const passing = pass(late.context);
+      await late.stands;
+      // Two noncurrent versions are left, and the rule keeps two.
+      expect((await world.client.delete(`/bucket/key?versionId=${third}`)).status).toBe(204);
+      late.goOn();
+      await passing;
+      const listed = await world.client.get('/bucket?versions');
+      expect(listed.all('VersionId')).toEqual([current, second, first]);
+      // A later pass removes what the rule does not keep.
+      await write(world, '5');
+      clock.jump(3 * dayMs);
+      await pass(world.context);
+      expect((await world.client.get('/bucket?versions')).all('VersionId')).not.toContain(first);
+    });
+
+    test('aborts no upload whose rule was removed meanwhile', async () => {
+      const { world, clock, late } = await openRuled(
+        '<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>',
+      );
+      await using _ = world;
+      const uploadId = await createUpload(world.client, '/bucket/key');
+      clock.jump(3 * dayMs);
+      late.pauseBefore('get', 'uploads');
+      const passing = pass(late.context);
+      await late.stands;
+      expect((await world.client.delete('/bucket?lifecycle')).status).toBe(204);
+      late.goOn();
+      await passing;
+      const part = await world.client.put(`/bucket/key?partNumber=1&uploadId=${uploadId}`, { body: 'part' });
+      expect(part.status, part.text).toBe(200);
+    });
   });
 });

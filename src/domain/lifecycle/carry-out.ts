@@ -1,10 +1,12 @@
 /**
- * Carries out the action that is due for a version or an upload. The commit states the revision that the decision rests on, so a client's
- * change wins; a change of the rules fences the commit (`fencesWriters` of the configuration).
+ * Carries out the action that is due for a version or an upload. The commit states the revisions that the decision rests on, so a client's
+ * change wins, also the removal of a newer version that a rule counts. A change of the rules fences the commit (`fencesWriters` of the
+ * configuration); the abort of an upload has no fence, so the rules are read again right before it.
  */
 
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { findVersion, newestInHistory, readExtents } from '../../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
@@ -23,7 +25,7 @@ import { type Plan, planRemoveVersion } from '../objects/versions.ts';
 import { type MoveCtx, moveVersion } from '../rebalance/move-version.ts';
 import type { Pace } from '../rebalance/pace.ts';
 import { abortSession } from '../uploads/upload-session.ts';
-import type { DueAction } from './due-action.ts';
+import type { DueAction, RestsOn } from './due-action.ts';
 import type { Tally } from './progress.ts';
 
 export type ActCtx = MoveCtx & Pick<Context, 'telemetry'>;
@@ -68,6 +70,8 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
   const { bucket, requestId } = run;
   const record = recordAction(ctx, run, action);
   if (action.do === 'abort') {
+    const now = (await findBucket(ctx.metadata, bucket.name))?.row;
+    if (now === undefined || !isSameRule(now, bucket)) return false;
     await abortSession(ctx, action.upload, { record, requestId });
     return true;
   }
@@ -75,6 +79,7 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
   const { version } = action;
   const { key } = version.row;
   const known = version.row.slot === headSlot ? version : undefined;
+  const restsOn = openChecks(action);
   const { done } = await changeKey(ctx, {
     bucket,
     key,
@@ -84,7 +89,8 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
     record,
     isByLifecycle: true,
     decide: async (state) => {
-      if (!isSameRule(state.bucket, bucket)) return undefined;
+      const checks = restsOn();
+      if (checks === undefined || !isSameRule(state.bucket, bucket)) return undefined;
       const target = state.head === known ? known : await findAgain(ctx, state.bucket, version.row);
       if (state.head === undefined || target?.revision !== version.revision) return undefined;
       if (action.do === 'end-restore') return planEndOfRestore(target);
@@ -92,10 +98,25 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
         return planDelete(ctx, state, { key, owner: state.bucket.owner, requestId });
       const next = await newestInHistory(ctx.metadata, state.bucket, key);
       if (action.do === 'remove-marker' && next !== undefined) return undefined;
-      return planRemoveVersion(state.head, target, next);
+      const plan = planRemoveVersion(state.head, target, next);
+      return { ...plan, changes: [...plan.changes, ...checks] };
     },
   });
   return done === 'applied';
+}
+
+/**
+ * What the commit of an action checks; undefined from the second attempt on, if it checks anything: one of these versions may have refused
+ * the first one, and a later pass counts them again.
+ */
+function openChecks(action: DueAction): () => RestsOn | undefined {
+  const checks = 'restsOn' in action ? (action.restsOn ?? []) : [];
+  let isFirst = true;
+  return () => {
+    const answer = isFirst || checks.length === 0 ? checks : undefined;
+    isFirst = false;
+    return answer;
+  };
 }
 
 const findAgain = (
@@ -121,6 +142,7 @@ interface Transition {
   readonly bucket: BucketRow;
   readonly version: Stored<ObjectRow>;
   readonly storageClass: string;
+  readonly restsOn?: RestsOn;
   readonly requestId: string;
   readonly pace: Pace;
   readonly signal: AbortSignal;
@@ -141,6 +163,7 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
     const move = { bucket, row: { ...row, storageClass }, to, pace, signal };
     if (!(await moveVersion(ctx, { ...move, leaves: ({ id }) => leaving.has(id) }))) return false;
   }
+  const restsOn = openChecks({ do: 'transition', rule: '', ...transition });
   const { done } = await changeKey(ctx, {
     bucket,
     key: row.key,
@@ -148,15 +171,15 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
     id: `${requestId}-${drawVersion(ctx)}`,
     record: transition.record,
     decide: async (state) => {
-      const { documents } = state.bucket;
-      if (documents[bucketLifecycle.name] !== bucket.documents[bucketLifecycle.name]) return undefined;
+      const checks = restsOn();
+      if (checks === undefined || !isSameRule(state.bucket, bucket)) return undefined;
       const name = row.isNull ? 'null' : row.version;
       const found = await findVersion(ctx.metadata, state.bucket, row.key, name);
       // The move of the bytes has given the row another revision: compare what a client could have changed.
       if (found === undefined || !isUnchanged(found.row, row)) return undefined;
       const amended: ObjectRow = { ...found.row, storageClass };
       return {
-        changes: [{ put: amended, expect: found.revision }],
+        changes: [{ put: amended, expect: found.revision }, ...checks],
         before: [found.row],
         gone: [],
         amended,

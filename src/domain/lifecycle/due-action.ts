@@ -11,8 +11,14 @@ import {
 } from '../../metadata/objects/objects.ts';
 import { findSession, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { AgeRow } from '../../metadata/records/ages.ts';
-import { type BucketRow, headSlot, historySpace, type ObjectRow } from '../../metadata/tables.ts';
-import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  type ObjectRow,
+  type objects,
+} from '../../metadata/tables.ts';
+import type { Change, MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import {
   actionOnCurrent,
   actionOnNoncurrent,
@@ -21,17 +27,22 @@ import {
   type Lifecycle,
 } from '../configurations/lifecycle-rules.ts';
 
+/** Checks for the commit of an action: what its rule asks of other versions of the key still holds. */
+export type RestsOn = readonly Change<typeof objects>[];
+
 export type DueAction =
   | {
       readonly do: 'expire' | 'remove-noncurrent' | 'remove-marker';
       readonly rule: string;
       readonly version: Stored<ObjectRow>;
+      readonly restsOn?: RestsOn;
     }
   | {
       readonly do: 'transition';
       readonly rule: string;
       readonly version: Stored<ObjectRow>;
       readonly storageClass: string;
+      readonly restsOn?: RestsOn;
     }
   | { readonly do: 'end-restore'; readonly rule: string; readonly version: Stored<ObjectRow> }
   | { readonly do: 'abort'; readonly rule: string; readonly upload: StoredSession };
@@ -98,8 +109,8 @@ async function findById(
 }
 
 interface Place {
-  /** How many noncurrent versions are newer, counted as far as rules ask. */
-  readonly newer: number;
+  /** The noncurrent versions that are newer, as far as rules count them. */
+  readonly newer: readonly Pick<Stored<Pick<ObjectRow, 'version'>>, 'row' | 'revision'>[];
   /** When the version became noncurrent. */
   readonly since: number;
 }
@@ -116,7 +127,7 @@ async function findPlace(
     ({ NoncurrentVersionExpiration: expiration, NoncurrentVersionTransition: moves }) =>
       [expiration, ...moves].some((each) => each?.NewerNoncurrentVersions !== undefined),
   );
-  if (!isCounted && noncurrentSince !== undefined) return { newer: 0, since: noncurrentSince };
+  if (!isCounted && noncurrentSince !== undefined) return { newer: [], since: noncurrentSince };
   const rows = await metadata
     .scan(objectsAt(bucket), {
       after: markerHeadAt(key),
@@ -125,9 +136,9 @@ async function findPlace(
     })
     .next(newerMax);
   const at = rows.findIndex(({ row }) => row.version === version);
-  const newer = at < 0 ? rows.length : at;
+  const newer = at < 0 ? rows : rows.slice(0, at);
   if (noncurrentSince !== undefined) return { newer, since: noncurrentSince };
-  const next = newer > 0 ? rows[newer - 1]?.row : (await findHead(metadata, bucket, key))?.row;
+  const next = newer.length > 0 ? newer.at(-1)?.row : (await findHead(metadata, bucket, key))?.row;
   return { newer, since: next?.modified ?? Number.MAX_SAFE_INTEGER };
 }
 
@@ -177,12 +188,23 @@ function decideNoncurrent(
   { newer, since }: Place,
 ): Found {
   const { key, size, modified, storageClass, headers, marker } = version.row;
-  const facts = { key, size, modified, storageClass, tags: headers.tags, since, newer };
-  const action = actionOnNoncurrent(lifecycle, facts, now);
+  const facts = { key, size, modified, storageClass, tags: headers.tags, since };
+  const decide = (count: number) => actionOnNoncurrent(lifecycle, { ...facts, newer: count }, now);
+  const action = decide(newer.length);
   if (action === undefined) return nothing;
-  if (action.do === 'expire') return { do: 'remove-noncurrent', rule: action.rule, version };
-  return marker ? nothing : { ...action, version };
+  let needed = 0;
+  while (needed < newer.length && !isDeepEqual(decide(needed), action)) needed += 1;
+  const restsOn = newer
+    .slice(0, Math.min(needed, checksMax))
+    .map(({ row, revision }) => ({ check: historyAt(key, row.version), expect: revision }));
+  if (action.do === 'expire') return { do: 'remove-noncurrent', rule: action.rule, version, restsOn };
+  return marker ? nothing : { ...action, version, restsOn };
 }
+
+/** Checks that fit into a commit beside its other changes. A rule that keeps more versions is not checked for those beyond them. */
+const checksMax = 48;
+
+const isDeepEqual = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
 
 /** Of a delete marker without a version behind it. */
 function decideMarker({ lifecycle, now }: Rules, version: Stored<ObjectRow>): Found {
