@@ -201,7 +201,7 @@ test('random requests to every operation get a reply of the declared shape, and 
   expect([...found]).toEqual([]);
   // A third of the operations can succeed here by chance, so the replies that were compared are not of a few of them.
   expect(answered.size).toBeGreaterThan(adminOperationNames.length / 3);
-}, 120_000);
+});
 
 async function withinTime<T>(sent: Promise<T>, shown: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

@@ -46,7 +46,7 @@ async function deliver(
   const stop = new AbortController();
   const ended = deliverNotifications(changed)(stop.signal);
   try {
-    await vi.waitFor(until, { timeout: 30_000, interval: 20 });
+    await vi.waitFor(until, { timeout: 60_000, interval: 20 });
   } finally {
     stop.abort();
     await ended.catch(() => undefined);

@@ -268,7 +268,7 @@ test('no secret is in logs, traces, metrics, audit rows, their export or the sup
 
   expect(exported.length).toBeGreaterThan(20);
   expectNoSecret(await record.read(world), secrets);
-}, 60_000);
+});
 
 test('every secret setting is masked in GET /settings and in the support bundle', async () => {
   const upstream = { id: 'default', bucket: 'bytes', secretKey: 'hidden-key-of-one-upstream' };

@@ -36,7 +36,7 @@ describe('the checker of this file', () => {
     expect(found).toMatch(figures);
   });
 
-  test('finds cubic time with the shorter of the long texts', { timeout: 300_000 }, async () => {
+  test('finds cubic time with the shorter of the long texts', async () => {
     await using world = await openGateway();
     const cubic = working('cubic', (text) => /^x[\t ]*[\t ]*[\t ]*$/.test(text));
     const found = await steepPlace([cubic], world.client, 300);
@@ -44,33 +44,33 @@ describe('the checker of this file', () => {
     expect(Number(figures.exec(found ?? '')?.[1])).toBeLessThan(2_000);
   });
 
-  test('finds nothing where the time is linear', { timeout: 300_000 }, async () => {
+  test('finds nothing where the time is linear', async () => {
     await using world = await openGateway();
     expect(await steepPlace(places.slice(0, 1), world.client, 3_000)).toBeUndefined();
   });
 });
 
-test('a long run in a header takes linear time', { timeout: 300_000 }, async () => {
+test('a long run in a header takes linear time', async () => {
   await using world = await furnish();
   expect(await steepPlace(headerPlaces, world.client, 2_000)).toBeUndefined();
 });
 
-test('a long run in a request target takes linear time', { timeout: 300_000 }, async () => {
+test('a long run in a request target takes linear time', async () => {
   await using world = await furnish();
   expect(await steepPlace(targetPlaces, world.client, 2_000)).toBeUndefined();
 });
 
-test('a long run in a body takes linear time', { timeout: 300_000 }, async () => {
+test('a long run in a body takes linear time', async () => {
   await using world = await furnish();
   expect(await steepPlace(bodyPlaces, world.client, 6_000)).toBeUndefined();
 });
 
-test('a long run in a request of an operator takes linear time', { timeout: 300_000 }, async () => {
+test('a long run in a request of an operator takes linear time', async () => {
   await using world = await furnish();
   expect(await steepPlace(adminPlaces, world.as({ credential: operator }), 6_000)).toBeUndefined();
 });
 
-test('a long run in the body of a stranger takes linear time', { timeout: 300_000 }, async () => {
+test('a long run in the body of a stranger takes linear time', async () => {
   await using world = await furnish();
   const places = bodyPlaces.filter((_, at) => at % 4 === 0);
   expect(await steepPlace(places, world.anonymous, 6_000)).toBeUndefined();

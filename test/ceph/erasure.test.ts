@@ -32,7 +32,7 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
       await ceph.ceph('osd', 'pool', 'application', 'enable', pool, 'sluice');
     }
     stores = await poolStores(ceph);
-  }, 180_000);
+  });
   afterAll(() => ceph?.[Symbol.asyncDispose]());
 
   test.each(Object.entries(stripes))('the pool %s wants multiples of %i bytes', async (pool, stripe) => {
@@ -115,7 +115,7 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
     const left = (await ceph.rados('-p', 'odd', '--all', 'ls')).split('\n');
     // The marks of installations do not count as chunks.
     expect(left.filter((line) => line !== '' && !line.endsWith('installation.json'))).toEqual([]);
-  }, 120_000);
+  });
 });
 
 async function putParts({ client }: GatewayWorld): Promise<Uint8Array> {

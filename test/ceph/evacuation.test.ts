@@ -141,7 +141,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     for (const size of Object.keys(bodies)) await client.delete(`/bucket/SSE-KMS/${size}`);
     await world.gc();
     expect(await fsckOf(world)).toEqual([]);
-  }, 120_000);
+  });
 
   test('SVC_REBALANCE_WEIGHTS moves stored bytes until they are distributed by weight', async () => {
     const pair = await openOn('weights', { SVC_REBALANCE_WEIGHTS: 'on' });
@@ -172,7 +172,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect([await names(0), await names(1)]).toEqual([onA, onB]);
     await weighed('a', 0);
     expect([(await names(0)).length, (await names(1)).length]).toEqual([0, chunks]);
-  }, 120_000);
+  });
 
   test('a large bucket is emptied page by page, says how far that is, and leaves no chunk behind', async () => {
     const pair = await openOn('emptied');
@@ -212,7 +212,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect([await names(0), await names(1)]).toEqual([[], []]);
     expect(await fsckOf(world)).toEqual([]);
     expect((await client.delete('/bucket')).status).toBe(204);
-  }, 120_000);
+  });
 
   /** Class GLACIER_IR is stored on `b`; objects of a bucket with Object Lock get it after a day. */
   async function openClasses(namespace: string) {
@@ -271,7 +271,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     ]);
     expect((await client.delete('/locked/versions', { query })).code).toBe('AccessDenied');
     expect(await fsckOf(world)).toEqual([]);
-  }, 120_000);
+  });
 
   test.each([
     ['the bytes', 1],
@@ -321,7 +321,6 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       expect([await names(0), (await names(1)).length]).toEqual([[], 3]);
       expect(await fsckOf(world)).toEqual([]);
     },
-    120_000,
   );
 
   test('an evacuation that begins during a PUT lets it finish on its cluster, and then moves its bytes', async () => {

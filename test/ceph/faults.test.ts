@@ -10,7 +10,6 @@ import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts'
 import type { Answer } from '../support/gateway-client.ts';
 
 const patience = { timeout: 120_000, interval: 250 };
-const caseMs = 300_000;
 
 /** A client session in the monitor's report. */
 interface Session {
@@ -73,139 +72,108 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
   const health = async (): Promise<Answer> =>
     world.as({ credential: operator }).get('/admin/v1/storage/data');
 
-  test(
-    'answers 503 to reads and writes while its OSD is down, and serves again when it is up',
-    async () => {
-      await ceph.stop('osd.0');
-      for (const answer of await Promise.all([world.client.get('/bucket/small'), put('refused')]))
-        expectAway(answer);
-      await expect(world.client.get('/bucket/kept')).rejects.toThrow(DataUnavailable);
-      await ceph.start();
-      await expectWell();
-    },
-    caseMs,
-  );
+  test('answers 503 to reads and writes while its OSD is down, and serves again when it is up', async () => {
+    await ceph.stop('osd.0');
+    for (const answer of await Promise.all([world.client.get('/bucket/small'), put('refused')]))
+      expectAway(answer);
+    await expect(world.client.get('/bucket/kept')).rejects.toThrow(DataUnavailable);
+    await ceph.start();
+    await expectWell();
+  });
 
-  test(
-    'without its monitor serves on, for its OSDs are there',
-    async () => {
-      await ceph.stop('mon.a');
-      await expectKept();
-      expect((await put('unwatched')).status).toBe(200);
-      expect((await health()).text).toContain('unreachable');
-      await ceph.start();
-      await expectWell();
-      await vi.waitFor(async () => expect((await health()).text).not.toContain('unreachable'), patience);
-    },
-    caseMs,
-  );
+  test('without its monitor serves on, for its OSDs are there', async () => {
+    await ceph.stop('mon.a');
+    await expectKept();
+    expect((await put('unwatched')).status).toBe(200);
+    expect((await health()).text).toContain('unreachable');
+    await ceph.start();
+    await expectWell();
+    await vi.waitFor(async () => expect((await health()).text).not.toContain('unreachable'), patience);
+  });
 
-  test(
-    'that hangs costs its own requests a timeout, and no others',
-    async () => {
-      for (const daemon of daemons) ceph.signal(daemon, 'SIGSTOP');
-      let isOver = false;
-      const asked = Promise.all([
-        ...Array.from({ length: 40 }, () => world.client.get('/bucket/small')),
-        ...Array.from({ length: 10 }, (_, n) => put(`stuck${n}`)),
-      ]).finally(() => {
-        isOver = true;
-      });
-      // Requests without stored bytes are answered meanwhile.
-      for (let n = 0; n < 20; n += 1) expect((await world.client.head('/bucket/kept')).status).toBe(200);
-      expect(isOver).toBe(false);
-      for (const answer of await asked) expectAway(answer);
-      expect((await health()).text).toContain('unreachable');
-      for (const daemon of daemons) ceph.signal(daemon, 'SIGCONT');
-      await expectWell();
-    },
-    caseMs,
-  );
+  test('that hangs costs its own requests a timeout, and no others', async () => {
+    for (const daemon of daemons) ceph.signal(daemon, 'SIGSTOP');
+    let isOver = false;
+    const asked = Promise.all([
+      ...Array.from({ length: 40 }, () => world.client.get('/bucket/small')),
+      ...Array.from({ length: 10 }, (_, n) => put(`stuck${n}`)),
+    ]).finally(() => {
+      isOver = true;
+    });
+    // Requests without stored bytes are answered meanwhile.
+    for (let n = 0; n < 20; n += 1) expect((await world.client.head('/bucket/kept')).status).toBe(200);
+    expect(isOver).toBe(false);
+    for (const answer of await asked) expectAway(answer);
+    expect((await health()).text).toContain('unreachable');
+    for (const daemon of daemons) ceph.signal(daemon, 'SIGCONT');
+    await expectWell();
+  });
 
-  test(
-    'that is full refuses writes, serves reads, and lets objects be deleted',
-    async () => {
-      await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '1');
-      await vi.waitFor(async () => expectFull(await put('full')), patience);
-      await expectKept();
-      expect((await world.client.delete('/bucket/small')).status).toBe(204);
-      await vi.waitFor(async () => {
-        await world.gc();
-        expect([...(await world.stored())].sort()).toEqual([...(await world.owned('bucket'))].sort());
-      }, patience);
-      await setRatios('0.0005', '0.0008', '0.001');
-      await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '0');
-      await vi.waitFor(
-        async () => expect(await ceph.ceph('health', 'detail')).toContain('OSD_FULL'),
-        patience,
-      );
-      await vi.waitFor(async () => expectFull(await put('full')), patience);
-      await expectKept();
-      await setRatios('0.85', '0.90', '0.95');
-      await expectWell();
-    },
-    caseMs,
-  );
+  test('that is full refuses writes, serves reads, and lets objects be deleted', async () => {
+    await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '1');
+    await vi.waitFor(async () => expectFull(await put('full')), patience);
+    await expectKept();
+    expect((await world.client.delete('/bucket/small')).status).toBe(204);
+    await vi.waitFor(async () => {
+      await world.gc();
+      expect([...(await world.stored())].sort()).toEqual([...(await world.owned('bucket'))].sort());
+    }, patience);
+    await setRatios('0.0005', '0.0008', '0.001');
+    await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '0');
+    await vi.waitFor(async () => expect(await ceph.ceph('health', 'detail')).toContain('OSD_FULL'), patience);
+    await vi.waitFor(async () => expectFull(await put('full')), patience);
+    await expectKept();
+    await setRatios('0.85', '0.90', '0.95');
+    await expectWell();
+  });
 
-  test(
-    'that loses a pool reports it, serves the others, and accepts writes when the pool is created again',
-    async () => {
-      const headers = { 'x-amz-storage-class': 'STANDARD_IA' };
-      expect((await world.client.put('/bucket/cold', { body, headers })).status).toBe(200);
-      await ceph.ceph('osd', 'pool', 'delete', 'cold', 'cold', '--yes-i-really-really-mean-it');
-      await vi.waitFor(
-        async () => expectAway(await world.client.put('/bucket/cold2', { body, headers })),
-        patience,
-      );
-      await expect(world.client.get('/bucket/cold')).rejects.toThrow(ChunkMissing);
-      await expectKept();
-      expect((await health()).text).toContain('pool stats failed for cold: ');
-      await ceph.ceph('osd', 'pool', 'create', 'cold', '8');
-      await vi.waitFor(
-        async () => expect((await world.client.put('/bucket/cold2', { body, headers })).status).toBe(200),
-        patience,
-      );
-      await world.client.delete('/bucket/cold');
-      await world.client.delete('/bucket/cold2');
-      await expectWell();
-    },
-    caseMs,
-  );
+  test('that loses a pool reports it, serves the others, and accepts writes when the pool is created again', async () => {
+    const headers = { 'x-amz-storage-class': 'STANDARD_IA' };
+    expect((await world.client.put('/bucket/cold', { body, headers })).status).toBe(200);
+    await ceph.ceph('osd', 'pool', 'delete', 'cold', 'cold', '--yes-i-really-really-mean-it');
+    await vi.waitFor(
+      async () => expectAway(await world.client.put('/bucket/cold2', { body, headers })),
+      patience,
+    );
+    await expect(world.client.get('/bucket/cold')).rejects.toThrow(ChunkMissing);
+    await expectKept();
+    expect((await health()).text).toContain('pool stats failed for cold: ');
+    await ceph.ceph('osd', 'pool', 'create', 'cold', '8');
+    await vi.waitFor(
+      async () => expect((await world.client.put('/bucket/cold2', { body, headers })).status).toBe(200),
+      patience,
+    );
+    await world.client.delete('/bucket/cold');
+    await world.client.delete('/bucket/cold2');
+    await expectWell();
+  });
 
-  test(
-    'that puts the gateway on its blocklist is connected to anew',
-    async () => {
-      const sessions = JSON.parse(await ceph.ceph('tell', 'mon.a', 'sessions')) as readonly Session[];
-      const ours = sessions.filter(({ entity_name: name }) => name === ceph.user);
-      expect(ours).toHaveLength(1);
-      for (const { addrs } of ours) {
-        const { addr, nonce } = addrs.addrvec[0] ?? { addr: '', nonce: 0 };
-        await ceph.ceph('osd', 'blocklist', 'add', `${addr}/${nonce}`);
-      }
-      await vi.waitFor(async () => expectAway(await put('blocked')), patience);
-      await expectWell();
-    },
-    caseMs,
-  );
+  test('that puts the gateway on its blocklist is connected to anew', async () => {
+    const sessions = JSON.parse(await ceph.ceph('tell', 'mon.a', 'sessions')) as readonly Session[];
+    const ours = sessions.filter(({ entity_name: name }) => name === ceph.user);
+    expect(ours).toHaveLength(1);
+    for (const { addrs } of ours) {
+      const { addr, nonce } = addrs.addrvec[0] ?? { addr: '', nonce: 0 };
+      await ceph.ceph('osd', 'blocklist', 'add', `${addr}/${nonce}`);
+    }
+    await vi.waitFor(async () => expectAway(await put('blocked')), patience);
+    await expectWell();
+  });
 
-  test(
-    'with a flipped byte returns an error, and never that byte',
-    async () => {
-      const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
-      await world.client.put('/bucket/flipped', { body });
-      await world.client.put('/bucket/flipped-small', { body: 'a small one' });
-      const names = (await ceph.rados('-p', 'chunks', 'ls')).split('\n').filter((name) => name !== '');
-      for (const name of names) await flip(name, directory);
-      expect((await world.client.get('/bucket/flipped-small')).status).toBe(500);
-      await expect(world.client.get('/bucket/flipped')).rejects.toThrow(ChunkDamaged);
-      // The bytes before the damaged block can be read.
-      const sound = await world.client.get('/bucket/flipped', { headers: { range: 'bytes=0-65535' } });
-      expect(sound.status).toBe(206);
-      expect(Buffer.compare(sound.bytes, body.subarray(0, 65_536))).toBe(0);
-      await rm(directory, { recursive: true, force: true });
-    },
-    caseMs,
-  );
+  test('with a flipped byte returns an error, and never that byte', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+    await world.client.put('/bucket/flipped', { body });
+    await world.client.put('/bucket/flipped-small', { body: 'a small one' });
+    const names = (await ceph.rados('-p', 'chunks', 'ls')).split('\n').filter((name) => name !== '');
+    for (const name of names) await flip(name, directory);
+    expect((await world.client.get('/bucket/flipped-small')).status).toBe(500);
+    await expect(world.client.get('/bucket/flipped')).rejects.toThrow(ChunkDamaged);
+    // The bytes before the damaged block can be read.
+    const sound = await world.client.get('/bucket/flipped', { headers: { range: 'bytes=0-65535' } });
+    expect(sound.status).toBe(206);
+    expect(Buffer.compare(sound.bytes, body.subarray(0, 65_536))).toBe(0);
+    await rm(directory, { recursive: true, force: true });
+  });
 
   /** The ratios of use from which OSDs warn, refuse backfills, and refuse writes. */
   async function setRatios(near: string, backfill: string, full: string): Promise<void> {

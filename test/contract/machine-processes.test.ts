@@ -10,7 +10,6 @@ import type { actions, Call } from './machine-process.ts';
 import { all, head, headsOf, talliesOf } from './metadata-store/tables.ts';
 
 const script = new URL('./machine-process.ts', import.meta.url).pathname;
-const slow = 300_000;
 
 /** A child process over the directory, and its answers. */
 class Other {
@@ -104,58 +103,46 @@ describe.each(machineEngines)('several processes over one store: %s', (name) => 
     engine = name;
   });
 
-  it(
-    'see every write that was acknowledged, wherever it was made',
-    async () => {
-      const store = here();
-      const other = await elsewhere('other');
-      const stale: number[] = [];
-      const at = headsOf('b');
-      for (let turn = 0; turn < 600; turn++) {
-        const row = head('b', 'k', { etag: String(turn) });
-        await store.update(at, row, () => row);
-        // Read here first, so that this process holds a snapshot of this turn, which a later read must not use again.
-        await store.get(at, row);
-        if ((await other.ask('get', 'b', 'k'))?.etag !== String(turn)) stale.push(turn);
-        await other.ask('put', 'b', `other-${turn}`);
-        if ((await store.get(at, { key: `other-${turn}`, slot: '~' })) === undefined) stale.push(turn);
-      }
-      expect(stale).toEqual([]);
-    },
-    slow,
-  );
+  it('see every write that was acknowledged, wherever it was made', async () => {
+    const store = here();
+    const other = await elsewhere('other');
+    const stale: number[] = [];
+    const at = headsOf('b');
+    for (let turn = 0; turn < 600; turn++) {
+      const row = head('b', 'k', { etag: String(turn) });
+      await store.update(at, row, () => row);
+      // Read here first, so that this process holds a snapshot of this turn, which a later read must not use again.
+      await store.get(at, row);
+      if ((await other.ask('get', 'b', 'k'))?.etag !== String(turn)) stale.push(turn);
+      await other.ask('put', 'b', `other-${turn}`);
+      if ((await store.get(at, { key: `other-${turn}`, slot: '~' })) === undefined) stale.push(turn);
+    }
+    expect(stale).toEqual([]);
+  });
 
-  it(
-    'give one winner to each race between them, and count it once',
-    async () => {
-      const store = here();
-      const racers = await Promise.all(['x', 'y', 'z'].map((name) => elsewhere(name)));
-      const count = 400;
-      const won = await Promise.all(racers.map((racer) => racer.ask('race', 'b', count)));
-      const winners = won.flat();
-      expect(winners).toHaveLength(count);
-      expect(new Set(winners).size).toBe(count);
-      const rows = await all(store.scan(headsOf('b')), 200);
-      for (const [index, name] of ['x', 'y', 'z'].entries()) {
-        expect(rows.filter((row) => row.etag === name).map((row) => row.key)).toEqual(
-          [...(won[index] ?? [])].sort(),
-        );
-      }
-      expect((await store.get(talliesOf('b'), { className: 'c' }))?.row.objects).toBe(count);
-    },
-    slow,
-  );
+  it('give one winner to each race between them, and count it once', async () => {
+    const store = here();
+    const racers = await Promise.all(['x', 'y', 'z'].map((name) => elsewhere(name)));
+    const count = 400;
+    const won = await Promise.all(racers.map((racer) => racer.ask('race', 'b', count)));
+    const winners = won.flat();
+    expect(winners).toHaveLength(count);
+    expect(new Set(winners).size).toBe(count);
+    const rows = await all(store.scan(headsOf('b')), 200);
+    for (const [index, name] of ['x', 'y', 'z'].entries()) {
+      expect(rows.filter((row) => row.etag === name).map((row) => row.key)).toEqual(
+        [...(won[index] ?? [])].sort(),
+      );
+    }
+    expect((await store.get(talliesOf('b'), { className: 'c' }))?.row.objects).toBe(count);
+  });
 
-  it(
-    'lose no update',
-    async () => {
-      const store = here();
-      const writers = await Promise.all(['x', 'y', 'z'].map((name) => elsewhere(name)));
-      await Promise.all(writers.map((writer) => writer.ask('increment', 'b', 'k', 100)));
-      expect((await store.get(headsOf('b'), { key: 'k', slot: '~' }))?.row.size).toBe(300);
-    },
-    slow,
-  );
+  it('lose no update', async () => {
+    const store = here();
+    const writers = await Promise.all(['x', 'y', 'z'].map((name) => elsewhere(name)));
+    await Promise.all(writers.map((writer) => writer.ask('increment', 'b', 'k', 100)));
+    expect((await store.get(headsOf('b'), { key: 'k', slot: '~' }))?.row.size).toBe(300);
+  });
 
   it('are bound by a fence that any of them raised', async () => {
     const store = here();
@@ -166,91 +153,75 @@ describe.each(machineEngines)('several processes over one store: %s', (name) => 
     expect(await store.commit(headsOf('b', 2), [put])).toMatchObject({ applied: true });
   });
 
-  it(
-    'lose nothing acknowledged when a writer is killed, and find what it left',
-    async () => {
-      const store = here(1000);
-      for (const name of ['first', 'second', 'third']) {
-        const bucket = `b-${name}`;
-        const other = await elsewhere(name, 1000);
-        void other.ask('load', bucket);
-        await until(() => other.acknowledged.length > 150);
-        await other.kill();
-        const present = new Set((await all(store.scan(headsOf(bucket)), 500)).map((row) => row.key));
-        expect(other.acknowledged.filter((key) => !present.has(key))).toEqual([]);
-        // The head and the counter are changed in one commit.
-        expect((await store.get(talliesOf(bucket), { className: 'c' }))?.row.objects).toBe(present.size);
-        // The survivor can write: lmdb recovers a mutex whose holder died.
-        await store.update(headsOf(bucket), { key: 'after', slot: '~' }, () => head(bucket, 'after'));
-        await until(async () => (await store.abandoned()).length > 0);
-        for (const intent of await store.abandoned()) await store.settle(intent);
-        expect(await store.abandoned()).toEqual([]);
-      }
-    },
-    slow,
-  );
-
-  it(
-    'refuse the commit of one that was stopped beyond its lease, and let it begin anew',
-    async () => {
-      const store = here(2000);
-      const other = await elsewhere('other', 2000);
-      const opId = await other.ask('begin');
+  it('lose nothing acknowledged when a writer is killed, and find what it left', async () => {
+    const store = here(1000);
+    for (const name of ['first', 'second', 'third']) {
+      const bucket = `b-${name}`;
+      const other = await elsewhere(name, 1000);
+      void other.ask('load', bucket);
+      await until(() => other.acknowledged.length > 150);
+      await other.kill();
+      const present = new Set((await all(store.scan(headsOf(bucket)), 500)).map((row) => row.key));
+      expect(other.acknowledged.filter((key) => !present.has(key))).toEqual([]);
+      // The head and the counter are changed in one commit.
+      expect((await store.get(talliesOf(bucket), { className: 'c' }))?.row.objects).toBe(present.size);
+      // The survivor can write: lmdb recovers a mutex whose holder died.
+      await store.update(headsOf(bucket), { key: 'after', slot: '~' }, () => head(bucket, 'after'));
+      await until(async () => (await store.abandoned()).length > 0);
+      for (const intent of await store.abandoned()) await store.settle(intent);
       expect(await store.abandoned()).toEqual([]);
-      other.child.kill('SIGSTOP');
-      let swept: Awaited<ReturnType<MetadataStore['abandoned']>> = [];
-      await until(async () => {
-        swept = await store.abandoned();
-        return swept.length > 0;
-      });
-      expect(swept.some(({ prefix }) => opId.startsWith(prefix))).toBe(true);
-      other.child.kill('SIGCONT');
-      const refused = { applied: false, because: 'abandoned' };
-      expect(await other.ask('put', 'b', 'late', opId)).toEqual(refused);
-      for (const intent of swept) await store.settle(intent);
-      expect(await other.ask('put', 'b', 'later', opId)).toEqual(refused);
-      const again = await other.ask('begin');
-      expect(await other.ask('put', 'b', 'anew', again)).toMatchObject({ applied: true });
-      expect((await all(store.scan(headsOf('b')))).map((row) => row.key)).toEqual(['anew']);
-    },
-    slow,
-  );
+    }
+  });
 
-  it(
-    'leave a living process its intents, however often the others sweep',
-    async () => {
-      const store = here(2000);
-      const other = await elsewhere('other', 2000);
-      const opId = await other.ask('begin');
-      for (let sweep = 0; sweep < 60; sweep++) {
-        expect(await store.abandoned()).toEqual([]);
-        await new Promise((resolve) => setTimeout(resolve, 100));
-      }
-      expect(await other.ask('put', 'b', 'k', opId)).toMatchObject({ applied: true });
-    },
-    slow,
-  );
+  it('refuse the commit of one that was stopped beyond its lease, and let it begin anew', async () => {
+    const store = here(2000);
+    const other = await elsewhere('other', 2000);
+    const opId = await other.ask('begin');
+    expect(await store.abandoned()).toEqual([]);
+    other.child.kill('SIGSTOP');
+    let swept: Awaited<ReturnType<MetadataStore['abandoned']>> = [];
+    await until(async () => {
+      swept = await store.abandoned();
+      return swept.length > 0;
+    });
+    expect(swept.some(({ prefix }) => opId.startsWith(prefix))).toBe(true);
+    other.child.kill('SIGCONT');
+    const refused = { applied: false, because: 'abandoned' };
+    expect(await other.ask('put', 'b', 'late', opId)).toEqual(refused);
+    for (const intent of swept) await store.settle(intent);
+    expect(await other.ask('put', 'b', 'later', opId)).toEqual(refused);
+    const again = await other.ask('begin');
+    expect(await other.ask('put', 'b', 'anew', again)).toMatchObject({ applied: true });
+    expect((await all(store.scan(headsOf('b')))).map((row) => row.key)).toEqual(['anew']);
+  });
 
-  it(
-    'say so when the disk is full, keep what was acknowledged, and close',
-    async () => {
-      const said = {
-        embedded: /could not commit: Error: (File too large|Input)/,
-        sqlite: 'the metadata store refused a transaction: Error: disk I/O error',
-      }[name];
-      const other = await elsewhere('other', 60_000, 4096);
-      await expect(other.ask('fill', 'b', 1000)).rejects.toThrow(said);
-      const told = other.acknowledged.length;
-      expect(told).toBeGreaterThan(100);
-      expect((await other.ask('get', 'b', 'fill-0'))?.key).toBe('fill-0');
-      // After a failed write the state of lmdb is unknown, so this process accepts no more writes. SQLite goes on.
-      const later = other.ask('put', 'b', 'later');
-      if (name === 'embedded') await expect(later).rejects.toThrow('until this process is replaced');
-      else expect(await later).toMatchObject({ applied: true });
-      await other.ask('close');
-      const rows = await all(here().scan(headsOf('b')), 200);
-      expect(rows).toHaveLength(told + (name === 'embedded' ? 0 : 1));
-    },
-    slow,
-  );
+  it('leave a living process its intents, however often the others sweep', async () => {
+    const store = here(2000);
+    const other = await elsewhere('other', 2000);
+    const opId = await other.ask('begin');
+    for (let sweep = 0; sweep < 60; sweep++) {
+      expect(await store.abandoned()).toEqual([]);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    expect(await other.ask('put', 'b', 'k', opId)).toMatchObject({ applied: true });
+  });
+
+  it('say so when the disk is full, keep what was acknowledged, and close', async () => {
+    const said = {
+      embedded: /could not commit: Error: (File too large|Input)/,
+      sqlite: 'the metadata store refused a transaction: Error: disk I/O error',
+    }[name];
+    const other = await elsewhere('other', 60_000, 4096);
+    await expect(other.ask('fill', 'b', 1000)).rejects.toThrow(said);
+    const told = other.acknowledged.length;
+    expect(told).toBeGreaterThan(100);
+    expect((await other.ask('get', 'b', 'fill-0'))?.key).toBe('fill-0');
+    // After a failed write the state of lmdb is unknown, so this process accepts no more writes. SQLite goes on.
+    const later = other.ask('put', 'b', 'later');
+    if (name === 'embedded') await expect(later).rejects.toThrow('until this process is replaced');
+    else expect(await later).toMatchObject({ applied: true });
+    await other.ask('close');
+    const rows = await all(here().scan(headsOf('b')), 200);
+    expect(rows).toHaveLength(told + (name === 'embedded' ? 0 : 1));
+  });
 });

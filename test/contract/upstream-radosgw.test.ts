@@ -23,8 +23,6 @@ import { openUpstreams, upstreamAt } from '../support/upstream.ts';
 import { contentOf, inPieces, readWhole } from './chunk-store.ts';
 import { objectBytesContract } from './object-bytes.ts';
 
-const startMs = 240_000;
-
 describe.skipIf(noCeph !== undefined)(`on radosgw${noCeph === undefined ? '' : ` (${noCeph})`}`, () => {
   let ceph: CephCluster;
   let radosgw: Radosgw;
@@ -32,7 +30,7 @@ describe.skipIf(noCeph !== undefined)(`on radosgw${noCeph === undefined ? '' : `
   beforeAll(async () => {
     ceph = await startCeph();
     radosgw = await startRadosgw(ceph);
-  }, startMs);
+  });
   afterAll(() => ceph?.[Symbol.asyncDispose]());
 
   async function bucket(): Promise<string> {

@@ -342,7 +342,7 @@ describe('failed log-ins', () => {
     }
     const sleep = vi.spyOn(clock, 'sleep');
     const slow = from('198.51.100.1', operator);
-    await vi.waitFor(() => expect(sleep).toHaveBeenCalledWith(2_000));
+    await vi.waitFor(() => expect(sleep).toHaveBeenCalledWith(2_000), { timeout: 60_000 });
     await clock.advance(2_000);
     expect((await slow).status).toBe(200);
     await clock.advance(15 * minuteMs);

@@ -52,4 +52,4 @@ test(`every decision is that of the model, seed ${seed}`, async () => {
   }
   // The comparison is meaningful only if both answers are common.
   expect(Math.min(counts.let, counts.refused)).toBeGreaterThan(rounds * 15);
-}, 120_000);
+});

@@ -18,7 +18,7 @@ async function unfinished(): Promise<DomainWorld> {
     await world.process().put(key, 'stored');
     void hanging.put(key, 'unfinished');
   }
-  await vi.waitFor(async () => expect(await storedExtents(world)).toHaveLength(8));
+  await vi.waitFor(async () => expect(await storedExtents(world)).toHaveLength(8), { timeout: 60_000 });
   await world.clock.advance(intentTtlMs + 1);
   return world;
 }
@@ -54,7 +54,7 @@ test('a sweep searches the versions of such a key once, however many writes of i
   const world = await unfinished();
   const hanging = world.over(faulty(world.metadata, { commit: () => new Promise<never>(() => {}) }));
   for (let write = 0; write < 10; write += 1) void hanging.put('hot', 'unfinished');
-  await vi.waitFor(async () => expect(await storedExtents(world)).toHaveLength(18));
+  await vi.waitFor(async () => expect(await storedExtents(world)).toHaveLength(18), { timeout: 60_000 });
   await world.clock.advance(intentTtlMs + 1);
   const metadata = whileWritten(world);
   const scan = vi.spyOn(metadata, 'scan');
@@ -82,7 +82,7 @@ test('fsck searches the versions of such a key once for each cluster, however ma
   const world = await unfinished();
   const hanging = world.over(faulty(world.metadata, { commit: () => new Promise<never>(() => {}) }));
   for (let write = 0; write < 10; write += 1) void hanging.put('hot', 'unfinished');
-  await vi.waitFor(async () => expect(await storedExtents(world)).toHaveLength(18));
+  await vi.waitFor(async () => expect(await storedExtents(world)).toHaveLength(18), { timeout: 60_000 });
   await world.clock.advance(intentTtlMs + 1);
   const metadata = whileWritten(world);
   const scan = vi.spyOn(metadata, 'scan');

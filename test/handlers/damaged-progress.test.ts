@@ -196,7 +196,7 @@ describe.each(backends.filter((backend) => backend === 'memory' || backend === '
       }
       expect(stopped).toEqual([]);
       expect([...kinds.keys()].filter((kind) => kind.includes('"leader"')).length).toBeGreaterThan(8);
-    }, 300_000);
+    });
 
     test('a cluster whose row is damaged takes no writes, is read, and is named, until an operator undrains it', async () => {
       const rows = new DamagedRows();

@@ -265,7 +265,7 @@ test.each([
       await world.process().put(key, 'stored');
       void hanging.put(key, 'unfinished');
     }
-    await vi.waitFor(async () => expect(await countStored()).toBe(4));
+    await vi.waitFor(async () => expect(await countStored()).toBe(4), { timeout: 60_000 });
     await world.clock.advance(intentTtlMs + 1);
     rows.patterns.add(place);
     const swept = sweep(rows.wrap(world as never), never);

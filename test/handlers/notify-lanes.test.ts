@@ -253,7 +253,7 @@ test('a long backlog of a bucket does not delay the events of another one', asyn
   expect(before).toBeLessThan(backlog * 0.8);
   await vi.waitFor(async () => expect(await world.queued()).toEqual([]), { ...until, timeout: 110_000 });
   expect(new Set(keysIn(sink.received)).size).toBe(backlog + 16);
-}, 120_000);
+});
 
 /** A store that answers scans late and in short pages, as one across a network may. */
 function slowScans(context: Context): Context {
@@ -400,7 +400,6 @@ test.each(Array.from({ length: 4 }, (_, n) => n))(
     );
     expect(events.size).toBe(written);
   },
-  120_000,
 );
 
 test('the events of an object arrive in their order where a leader that lost its lease goes on moving rows', async () => {
@@ -474,4 +473,4 @@ test('the events of an object arrive in their order where a leader that lost its
     for (let lastCall = 1; await run(lastMove, lastCall); lastCall += 1) races += 1;
   assertOrder(taken);
   expect(races).toBeGreaterThan(15);
-}, 120_000);
+});

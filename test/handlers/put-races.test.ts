@@ -254,7 +254,7 @@ test('PutObject whose body took longer than a second reads the head again before
 });
 
 test('PutObject that loses to 64 conditional writes one after another is refused with SlowDown and stores nothing', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   const { world, rightBefore } = await openRace({ backend: 'memory', isDistant: false });
   await using _ = world;

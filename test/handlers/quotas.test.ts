@@ -254,7 +254,7 @@ test('the room of a process that died becomes free', async () => {
   // Its room was given to another write meanwhile.
   expect(await late).toMatchObject(refusedFor('bucket'));
   expect(await world.usage('bucket')).toEqual({ bytes: 700, objects: 1 });
-}, 30_000);
+});
 
 test('a bucket takes writes while, and after, its gateway gives back what writes did not use', async () => {
   await using world = await openQuotas();

@@ -28,4 +28,4 @@ test('versions wait until the peer signs with the key of the bucket, and the rea
     endpoint: far.endpoint,
   });
   await settled(near, '/bucket/key', 'COMPLETED');
-}, 150_000);
+});

@@ -148,7 +148,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     expect((await world.stored()).toSorted()).toEqual((await world.owned('bucket')).toSorted());
   });
 
-  test('keeps what Object Lock holds, in its new shard too (attack 8)', { timeout: 300_000 }, async () => {
+  test('keeps what Object Lock holds, in its new shard too (attack 8)', async () => {
     await using world = await openSharded(backend);
     const { client } = world;
     await client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
@@ -208,7 +208,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     expect((await ask(world, 8)).text).toContain('has 8 shards');
   });
 
-  test('can be deleted meanwhile, and its name used again', { timeout: 300_000 }, async () => {
+  test('can be deleted meanwhile, and its name used again', async () => {
     await using world = await openSharded(backend);
     await world.client.put('/bucket');
     await ask(world, 8);

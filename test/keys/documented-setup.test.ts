@@ -18,7 +18,6 @@ import { missingEngine } from '../support/engines/wanted.ts';
 const root = join(import.meta.dirname, '../..');
 const page = readFileSync(join(root, 'docs/operations/keys.md'), 'utf8');
 const run = promisify(execFile);
-const caseMs = 180_000;
 
 let directory: string;
 beforeAll(async () => {
@@ -75,59 +74,47 @@ async function assertServes(settings: Record<string, string>): Promise<void> {
 }
 
 const noMoto = noSinkServer('moto');
-test.skipIf(noMoto !== undefined)(
-  'cloud-kms',
-  async () => {
-    await using server = await startSinkServer('moto');
-    const url = `http://127.0.0.1:${server.port}`;
-    const commands = commandsOf('cloud-kms', {
-      'https://kms.eu-central-1.amazonaws.com': url,
-      '<access key>': 'an-access-key',
-      '<secret key>': 'a-secret-key',
-    });
-    const env = {
-      PATH: `${dirname(installed('aws'))}:${process.env['PATH']}`,
-      AWS_ENDPOINT_URL: url,
-      AWS_DEFAULT_REGION: 'eu-central-1',
-      AWS_ACCESS_KEY_ID: 'an-access-key',
-      AWS_SECRET_ACCESS_KEY: 'a-secret-key',
-    };
-    const settings = await settingsAfter(commands, env);
-    await assertServes({ ...settings, SVC_EGRESS_ALLOW: '127.0.0.1' });
-  },
-  caseMs,
-);
+test.skipIf(noMoto !== undefined)('cloud-kms', async () => {
+  await using server = await startSinkServer('moto');
+  const url = `http://127.0.0.1:${server.port}`;
+  const commands = commandsOf('cloud-kms', {
+    'https://kms.eu-central-1.amazonaws.com': url,
+    '<access key>': 'an-access-key',
+    '<secret key>': 'a-secret-key',
+  });
+  const env = {
+    PATH: `${dirname(installed('aws'))}:${process.env['PATH']}`,
+    AWS_ENDPOINT_URL: url,
+    AWS_DEFAULT_REGION: 'eu-central-1',
+    AWS_ACCESS_KEY_ID: 'an-access-key',
+    AWS_SECRET_ACCESS_KEY: 'a-secret-key',
+  };
+  const settings = await settingsAfter(commands, env);
+  await assertServes({ ...settings, SVC_EGRESS_ALLOW: '127.0.0.1' });
+});
 
 const noTransit = noSinkServer('transit');
 describe.skipIf(noTransit !== undefined)('with the frame of the transit engine', () => {
-  test(
-    'transit',
-    async () => {
-      await using server = await startSinkServer('transit');
-      const url = `http://127.0.0.1:${server.port}`;
-      const commands = commandsOf('transit', {
-        'https://bao.example.com:8200': url,
-        '10.0.0.0/8': '127.0.0.1',
-      });
-      const bin = join(root, 'engines/keys/transit');
-      const env = { PATH: `${bin}:${process.env['PATH']}`, BAO_ADDR: url, BAO_TOKEN: 'root' };
-      await assertServes(await settingsAfter(commands, env));
-    },
-    caseMs,
-  );
+  test('transit', async () => {
+    await using server = await startSinkServer('transit');
+    const url = `http://127.0.0.1:${server.port}`;
+    const commands = commandsOf('transit', {
+      'https://bao.example.com:8200': url,
+      '10.0.0.0/8': '127.0.0.1',
+    });
+    const bin = join(root, 'engines/keys/transit');
+    const env = { PATH: `${bin}:${process.env['PATH']}`, BAO_ADDR: url, BAO_TOKEN: 'root' };
+    await assertServes(await settingsAfter(commands, env));
+  });
 });
 
 const softhsm = '/usr/lib/softhsm/libsofthsm2.so';
 const noSofthsm = missingEngine(existsSync(softhsm), 'needs engines/keys/softhsm/install.sh to have run');
-test.skipIf(noSofthsm !== undefined)(
-  'pkcs11',
-  async () => {
-    const home = join(directory, 'softhsm');
-    await mkdir(join(home, 'tokens'), { recursive: true });
-    const SOFTHSM2_CONF = join(home, 'softhsm2.conf');
-    await writeFile(SOFTHSM2_CONF, `directories.tokendir = ${home}/tokens\nobjectstore.backend = file\n`);
-    const settings = await settingsAfter(commandsOf('pkcs11', {}), { SOFTHSM2_CONF });
-    await assertServes({ ...settings, SOFTHSM2_CONF });
-  },
-  caseMs,
-);
+test.skipIf(noSofthsm !== undefined)('pkcs11', async () => {
+  const home = join(directory, 'softhsm');
+  await mkdir(join(home, 'tokens'), { recursive: true });
+  const SOFTHSM2_CONF = join(home, 'softhsm2.conf');
+  await writeFile(SOFTHSM2_CONF, `directories.tokendir = ${home}/tokens\nobjectstore.backend = file\n`);
+  const settings = await settingsAfter(commandsOf('pkcs11', {}), { SOFTHSM2_CONF });
+  await assertServes({ ...settings, SOFTHSM2_CONF });
+});

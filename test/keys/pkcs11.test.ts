@@ -152,7 +152,7 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     initToken('late');
     makeKey(key, { token: 'late' });
     await expect.poll(() => world.put('/bucket/key'), { timeout: 60_000, interval: 200 }).toEqual(served);
-  }, 90_000);
+  });
 
   test('a key that is gone, or that another one replaced, refuses the requests', async () => {
     const key = makeKey(drawLabel());

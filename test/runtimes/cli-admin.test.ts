@@ -478,7 +478,7 @@ describe('sluice completion', () => {
     }
   });
 
-  it('completes words and options in zsh, in a terminal', { timeout: 60_000 }, async () => {
+  it('completes words and options in zsh, in a terminal', async () => {
     const script = await scriptFor('zsh');
     for (const [line, expected] of completed) {
       const typed = `zmodload zsh/zpty; zpty -b z zsh -f -i

@@ -86,30 +86,25 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
       agent.destroy();
       await server.stop();
     }
-  }, 120_000);
+  });
 
   test.each([
     ['auto', true],
     ['2', false],
-  ])(
-    'with SVC_PROCESSES=%s the processes report their loads: %s',
-    async (processes, isReported) => {
-      const options = `--import ${loadLog}`;
-      const server = await startServer({
-        env: { ...env, SVC_PROCESSES: processes, NODE_OPTIONS: options },
-      });
-      try {
-        const agent = new Agent({ keepAlive: false });
-        // Reports are 250 ms apart.
-        for (const until = Date.now() + 1_500; Date.now() < until; )
-          expect(await ask(server, agent)).toBe(200);
-        await expect.poll(() => server.log().includes('a load was reported'), patience).toBe(isReported);
-      } finally {
-        await server.stop();
-      }
-    },
-    120_000,
-  );
+  ])('with SVC_PROCESSES=%s the processes report their loads: %s', async (processes, isReported) => {
+    const options = `--import ${loadLog}`;
+    const server = await startServer({
+      env: { ...env, SVC_PROCESSES: processes, NODE_OPTIONS: options },
+    });
+    try {
+      const agent = new Agent({ keepAlive: false });
+      // Reports are 250 ms apart.
+      for (const until = Date.now() + 1_500; Date.now() < until; ) expect(await ask(server, agent)).toBe(200);
+      await expect.poll(() => server.log().includes('a load was reported'), patience).toBe(isReported);
+    } finally {
+      await server.stop();
+    }
+  });
 
   test('the first process dies with a connection that another one had its turn for: both get connections afterwards', async () => {
     const server = await startServer({ env });
@@ -138,7 +133,7 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
       agent.destroy();
       await server.stop();
     }
-  }, 120_000);
+  });
 
   test('a load that is too much for the first process reaches the others, and no request of it fails', async () => {
     const server = await startServer({ env: { ...env, NODE_OPTIONS: `--import ${idleProcessor}` } });
@@ -147,7 +142,7 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
     } finally {
       await server.stop();
     }
-  }, 120_000);
+  });
 
   test('while connections are spread, a process that hangs keeps one new connection at most', async () => {
     const server = await startServer({ env: { ...env, NODE_OPTIONS: `--import ${idleProcessor}` } });
@@ -164,7 +159,7 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
           hanging = (fewest as { pid: number }).pid;
           process.kill(hanging, 'SIGSTOP');
           const outcomes = askAnew(server, 8);
-          await expect.poll(() => outcomes.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(7);
+          await expect.poll(() => outcomes.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(7);
           process.kill(hanging, 'SIGCONT');
           await expect.poll(() => outcomes, patience).toEqual(Array(8).fill(200));
           expect(await ask(server, new Agent())).toBe(200);
@@ -176,7 +171,7 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
       keeping.destroy();
       await server.stop();
     }
-  }, 180_000);
+  });
 
   test('a first process that is stopped alone finishes its requests, and the others get the new connections', async () => {
     const server = await startServer({ env });
@@ -196,7 +191,7 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
       process.kill(first, 'SIGTERM');
       await expect.poll(() => server.log(), patience).toContain('"stopping"');
       const outcomes = askAnew(server, 8);
-      await expect.poll(() => outcomes, { timeout: 10_000 }).toEqual(Array(8).fill(200));
+      await expect.poll(() => outcomes, { timeout: 60_000 }).toEqual(Array(8).fill(200));
       expect(isAlive(first)).toBe(true);
       let bytes = 0;
       for await (const chunk of reply) bytes += (chunk as Buffer).length;
@@ -206,7 +201,7 @@ describe.skipIf(process.platform !== 'linux' || cores < 2)('with one process for
     } finally {
       await server.stop();
     }
-  }, 120_000);
+  });
 });
 
 test('a process reports the end of its last connection, also when it has long had no request', async () => {
@@ -246,7 +241,7 @@ test('a process reports the end of its last connection, also when it has long ha
     primary.kill();
     rmSync(directory, { recursive: true });
   }
-}, 120_000);
+});
 
 type CountConnections = () => readonly { readonly pid: number; readonly connections: number }[];
 
@@ -275,7 +270,7 @@ async function underSpreadLoad(
     pids.map((pid, index) => ({ pid, connections: countSockets(pid) - (before[index] as number) }));
   const idle = () => countConnections().filter(({ connections }) => connections < 1).length;
   try {
-    await expect.poll(idle, { timeout: 30_000 }).toBe(0);
+    await expect.poll(idle, { timeout: 60_000 }).toBe(0);
     await use(countConnections);
   } finally {
     isOver = true;

@@ -124,4 +124,4 @@ test('after kill -9 every line that was answered a while before is delivered onc
     await second.stop();
     await rm(dataDir, { recursive: true, force: true });
   }
-}, 240_000);
+});

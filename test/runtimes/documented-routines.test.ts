@@ -68,7 +68,7 @@ describe('the routines', () => {
       );
     }
     await shell(`echo bytes | aws s3 cp - s3://books/a`, 'alice');
-  }, 300_000);
+  });
   afterAll(async () => {
     await near?.stop();
     await far?.stop();

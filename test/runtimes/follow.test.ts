@@ -16,7 +16,7 @@ beforeAll(async () => {
   server = await startServer({ env: { SVC_PROCESSES: '2', SVC_LOG_LEVEL: 'INFO' } });
   send = sender({ url: server.url, ...root });
   await send('PUT', '/books');
-}, 120_000);
+});
 
 afterAll(async () => {
   for (const child of following) child.kill('SIGKILL');
@@ -135,7 +135,7 @@ test('status is a page with both processes, what they lead, capacity, and the re
   const watched = follow('status --watch');
   await vi.waitFor(() => expect(watched.text().match(/^GATEWAYS$/gm)?.length).toBeGreaterThan(1), patience);
   expect(watched.text()).not.toContain('\u001b');
-}, 120_000);
+});
 
 test('audit --follow prints rows of every process once each, with what they changed', async () => {
   const json = follow('audit --follow --json --bucket books --key followed');

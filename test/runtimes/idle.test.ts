@@ -10,7 +10,7 @@ import { sender } from './client.ts';
 let server: TestServer;
 beforeAll(async () => {
   server = await startServer({ env: { SVC_PROCESSES: '2' } });
-}, 120_000);
+});
 afterAll(() => server?.stop(), 120_000);
 
 const expectOk = ({ status }: { readonly status: number }): void => expect(status).toBe(200);
@@ -35,7 +35,7 @@ test('the leases of the workers are spread over the processes of the node', asyn
     expect(led.length).toBe(2);
     expect(Math.min(...led)).toBeGreaterThanOrEqual(Math.floor(leased / 2));
   }, patience);
-}, 90_000);
+});
 
 test('an idle process wakes up at most 10 times a second, and the node writes at most 4 KiB/s', async () => {
   const pids = processTree(server.process.pid ?? 0);
@@ -60,7 +60,7 @@ test('an idle process wakes up at most 10 times a second, and the node writes at
     measured = await measure();
   expect(measured.wakeUps).toBeLessThan(10);
   expect(measured.written).toBeLessThan(4);
-}, 240_000);
+});
 
 test('an idle worker begins what a request to any process of the node asks for', async () => {
   const send = sender({ url: server.url, ...server.credentials.root });
@@ -73,7 +73,7 @@ test('an idle worker begins what a request to any process of the node asks for',
       expect((await send('GET', `/${bucket}`)).text).not.toContain('<Key>');
     }, patience);
   }
-}, 240_000);
+});
 
 test('the workers of a process that was killed are led by another one, long before their leases expire', async () => {
   const [[pid = '', names = []] = []] = [...(await leaders())];
@@ -82,7 +82,7 @@ test('the workers of a process that was killed are led by another one, long befo
     const led = [...(await leaders())].filter(([process]) => process !== pid).flatMap(([, all]) => all);
     expect(names.filter((name) => !led.includes(name))).toEqual([]);
   }, patience);
-}, 90_000);
+});
 
 test('a process that was busy gives memory back to the system when it is idle', async () => {
   const send = sender({ url: server.url, ...server.credentials.root });
@@ -118,4 +118,4 @@ test('a process that was busy gives memory back to the system when it is idle', 
   const after = grown();
   for (const [index, peak] of peaks.entries()) expect(after[index]).toBeLessThan(peak - 40);
   expectOk(await send('GET', '/memory/0-0'));
-}, 240_000);
+});

@@ -90,4 +90,4 @@ test('after kill -9 of a gateway with queued events none is lost, and the events
     await second.stop();
     await rm(dataDir, { recursive: true, force: true });
   }
-}, 240_000);
+});

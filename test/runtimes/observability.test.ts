@@ -315,17 +315,13 @@ describe('docs/operations/questions.md', () => {
     return answer;
   };
 
-  test.each(questions)(
-    'answers "%s"',
-    async (title) => {
-      const answer = await askAbout(title, answers[title] ?? []);
-      expect(answer.status).toBe(0);
-      expect(answer.stdout).not.toMatch(
-        /SignatureDoesNotMatch|MalformedJSON|"code":"(?:AccessDenied|NotFound)"/,
-      );
-    },
-    120_000,
-  );
+  test.each(questions)('answers "%s"', async (title) => {
+    const answer = await askAbout(title, answers[title] ?? []);
+    expect(answer.status).toBe(0);
+    expect(answer.stdout).not.toMatch(
+      /SignatureDoesNotMatch|MalformedJSON|"code":"(?:AccessDenied|NotFound)"/,
+    );
+  });
 
   const put = (key: string, body: string | Uint8Array) =>
     gateway.client.expect({ method: 'PUT', path: pathOf('photos', key), body });
@@ -340,7 +336,7 @@ describe('docs/operations/questions.md', () => {
       /svc_notify_failures_total\{target="hook",why="failed"\} [1-9]/,
     ]);
     hook.answer = status(200);
-  }, 120_000);
+  });
 
   test('shows a peer that is away, and the versions that wait for it', async () => {
     await gateway.peer.kill9();
@@ -348,7 +344,7 @@ describe('docs/operations/questions.md', () => {
     await askAbout('3. Is replication behind?', [
       /"destination":"far\/bucket","state":"failing".*"message":"[^"]*check says which step fails".*"waiting":[1-9]/,
     ]);
-  }, 120_000);
+  });
 
   test('shows damage that a read has found, and which object it is', async () => {
     const text = `damaged-${randomBytes(8).toString('hex')}`.repeat(100);
@@ -363,7 +359,7 @@ describe('docs/operations/questions.md', () => {
       /svc_backend_errors_total\{call="data\.read",why="damaged"\} [1-9]/,
       /"operation":"GetObject","bucket":"photos","key":"damaged","status":500/,
     ]);
-  }, 120_000);
+  });
 });
 
 test('the support bundle of a node has every process and no secret', async () => {

@@ -198,7 +198,7 @@ test('openGateway refuses with the name of the option', () => {
   expect(stdout).toContain(
     'metaBackend=ordered-kv needs the packages @grpc/grpc-js and protobufjs: run `npm install',
   );
-}, 30_000);
+});
 
 describe.each([
   ['nodenext', 'nodenext'],
@@ -211,7 +211,7 @@ describe.each([
     const compile = [...args, '--declaration', 'program.ts', 'declared.ts'];
     const { status, stdout } = spawnSync('npx', compile, { cwd: project, encoding: 'utf8' });
     expect([stdout, status]).toEqual(['', 0]);
-  }, 120_000);
+  });
 });
 
 /** @returns the output of the compiler, and its exit status */
@@ -236,21 +236,17 @@ test('the test server loads neither node:http nor node:tls, and its files are AS
   expect(execFileSync('node', args, { cwd: project, encoding: 'utf8' })).toBe('[]\n');
 });
 
-test.each(frameworkExamples)(
-  'the example %s compiles against the declarations of the package',
-  (name) => {
-    const files = readdirSync(join(project, name), { recursive: true, encoding: 'utf8' })
-      .filter((file) => file.endsWith('.ts'))
-      .map((file) => join(name, file));
-    expect(compileStrict('preserve', files)).toEqual(['', 0]);
-  },
-  120_000,
-);
+test.each(frameworkExamples)('the example %s compiles against the declarations of the package', (name) => {
+  const files = readdirSync(join(project, name), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .map((file) => join(name, file));
+  expect(compileStrict('preserve', files)).toEqual(['', 0]);
+});
 
 describe('the examples of tests', () => {
   test('compile against the declarations of the package', () => {
     expect(compileStrict('nodenext', examples)).toEqual(['', 0]);
-  }, 120_000);
+  });
 
   test.each([
     ['vitest', [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--root', project, 'testing-vitest']],
@@ -286,25 +282,21 @@ async function interrupt(server: TestServer): Promise<void> {
   const group = -(server.process.pid ?? 0);
   process.kill(group, 'SIGINT');
   await vi.waitFor(() => expect(() => process.kill(group, 0)).toThrow('ESRCH'), {
-    timeout: 35_000,
+    timeout: 90_000,
     interval: 100,
   });
   await server.stop();
 }
 
 for (const [name, [command, ...args]] of Object.entries(runtimes)) {
-  test(
-    `${name} runs a program that imports every entry`,
-    () => {
-      const output = execFileSync(command, [...args, 'program.js'], { cwd: project, encoding: 'utf8' });
-      expect(JSON.parse(output)).toEqual({
-        status: 200,
-        count: entries.length,
-        tested: [503, 'GetObject'],
-      });
-    },
-    runMs,
-  );
+  test(`${name} runs a program that imports every entry`, () => {
+    const output = execFileSync(command, [...args, 'program.js'], { cwd: project, encoding: 'utf8' });
+    expect(JSON.parse(output)).toEqual({
+      status: 200,
+      count: entries.length,
+      tested: [503, 'GetObject'],
+    });
+  });
 }
 
 for (const [name, command] of Object.entries(commands)) {
@@ -332,24 +324,16 @@ describe('Node 20', () => {
       env: { PATH: pathOf(unsupportedNode), HOME: top },
     });
 
-  test(
-    'npx sluice serve prints one sentence and ends with code 1',
-    () => {
-      const { status, stderr, stdout } = run('npx', ['sluice', 'serve']);
-      expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-      expect(stderr).toMatch(/^[^\n]+\n$/);
-      expect(stderr).toContain(sentence);
-    },
-    runMs,
-  );
+  test('npx sluice serve prints one sentence and ends with code 1', () => {
+    const { status, stderr, stdout } = run('npx', ['sluice', 'serve']);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+    expect(stderr).toMatch(/^[^\n]+\n$/);
+    expect(stderr).toContain(sentence);
+  });
 
-  test.each([manifest.name, `${manifest.name}/node`])(
-    'import %s says the same',
-    (entry) => {
-      const { stderr } = run('node', ['--input-type=module', '--eval', `import '${entry}'`]);
-      expect(stderr).toContain(sentence);
-      expect(stderr).not.toContain('TypeError');
-    },
-    runMs,
-  );
+  test.each([manifest.name, `${manifest.name}/node`])('import %s says the same', (entry) => {
+    const { stderr } = run('node', ['--input-type=module', '--eval', `import '${entry}'`]);
+    expect(stderr).toContain(sentence);
+    expect(stderr).not.toContain('TypeError');
+  });
 });

@@ -48,7 +48,7 @@ test('a connection that a process got in the moment of its death is answered by 
   } finally {
     await server.stop();
   }
-}, 150_000);
+});
 
 test('counters of a node do not fall when one of its processes is killed', async () => {
   const server = await startServer({

@@ -89,4 +89,4 @@ test('a scrape has the metrics of the specification, by their names, types and l
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
   }
-}, 180_000);
+});

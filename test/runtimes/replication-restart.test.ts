@@ -81,4 +81,4 @@ test('after kill -9 of the source and of the destination both have the same vers
       await rm(server.dataDir, { recursive: true, force: true });
     }
   }
-}, 300_000);
+});

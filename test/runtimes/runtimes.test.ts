@@ -82,7 +82,6 @@ describe.skipIf(noCollector !== undefined)('observability', () => {
         await server.stop();
       }
     },
-    120_000,
   );
 });
 

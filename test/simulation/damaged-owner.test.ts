@@ -57,4 +57,4 @@ test('chunks with a damaged header are kept when their gateway dies, and so are 
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
-}, 60_000);
+});

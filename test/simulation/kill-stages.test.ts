@@ -160,36 +160,32 @@ for (const [kind, { missing, open }] of Object.entries(kinds)) {
     });
     afterAll(() => opened?.[Symbol.asyncDispose]());
 
-    test.each(Object.entries(scenarios))(
-      '%s',
-      async (_, scenario) => {
-        const fresh = (): string => `bucket-${buckets++}`;
-        const whole = fresh();
-        const spec = await prepared(world, whole, scenario);
-        const before = await visible(world.process(), whole);
-        await ok(world.process(), spec);
-        const ends = [before, await visible(world.process(), whole)];
-        let calls = 0;
-        for (const when of ['before', 'after'] as const) {
-          for (let call = 1, lived = false; !lived; call += 1) {
-            const bucket = fresh();
-            const request = await prepared(world, bucket, scenario);
-            const process = world.process({ call, when });
-            await Promise.race([process.send(request), process.died]);
-            lived = !process.hasDied();
-            const at = `${when} call ${call}`;
-            expect(ends, at).toContain(await visible(world.process(), bucket));
-            calls = Math.max(calls, call);
-          }
+    test.each(Object.entries(scenarios))('%s', async (_, scenario) => {
+      const fresh = (): string => `bucket-${buckets++}`;
+      const whole = fresh();
+      const spec = await prepared(world, whole, scenario);
+      const before = await visible(world.process(), whole);
+      await ok(world.process(), spec);
+      const ends = [before, await visible(world.process(), whole)];
+      let calls = 0;
+      for (const when of ['before', 'after'] as const) {
+        for (let call = 1, lived = false; !lived; call += 1) {
+          const bucket = fresh();
+          const request = await prepared(world, bucket, scenario);
+          const process = world.process({ call, when });
+          await Promise.race([process.send(request), process.died]);
+          lived = !process.hasDied();
+          const at = `${when} call ${call}`;
+          expect(ends, at).toContain(await visible(world.process(), bucket));
+          calls = Math.max(calls, call);
         }
-        // Clean up once for all dead processes, because a complete check takes long on engines.
-        await world.cleanUp();
-        expect(await world.faults()).toEqual([]);
-        for (let each = buckets - 1; each >= 0 && `bucket-${each}` !== whole; each -= 1)
-          expect(ends).toContain(await visible(world.process(), `bucket-${each}`));
-        expect(calls).toBeGreaterThan(3);
-      },
-      240_000,
-    );
+      }
+      // Clean up once for all dead processes, because a complete check takes long on engines.
+      await world.cleanUp();
+      expect(await world.faults()).toEqual([]);
+      for (let each = buckets - 1; each >= 0 && `bucket-${each}` !== whole; each -= 1)
+        expect(ends).toContain(await visible(world.process(), `bucket-${each}`));
+      expect(calls).toBeGreaterThan(3);
+    });
   });
 }

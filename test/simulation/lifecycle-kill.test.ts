@@ -127,4 +127,4 @@ test(`seed ${seed}: after kills in the middle of passes everything that is due i
   const { code, text } = await fsck(dataDir);
   expect([code, text]).toEqual([0, expect.any(String)]);
   await rm(dataDir, { recursive: true, force: true });
-}, 180_000);
+});

@@ -61,14 +61,14 @@ describe('on memory, in one process', () => {
       const clients = await work('winner', { isDistant });
       expect(contradictions(clients), `seed ${seed}`).toEqual([]);
       expect(saysEnough(clients.tally), JSON.stringify(clients.tally)).toBe(true);
-    }, 120_000);
+    });
 
   test('with SVC_PUT_RACE=retry every acknowledged write is answered with its own ETag', async () => {
     const clients = await work('retry', { isDistant: false });
     expect(contradictions(clients), `seed ${seed}`).toEqual([]);
     expect(clients.tally.replaced, `seed ${seed}`).toBe(0);
     expect(clients.tally.won).toBeGreaterThan(5);
-  }, 120_000);
+  });
 });
 
 for (const kind of Object.keys(missing) as StoreKind[]) {

@@ -134,7 +134,7 @@ test('a PUT whose process was stopped past its intents is refused, and loses and
     for (const server of world.servers) server.process.kill('SIGCONT');
     await world.close();
   }
-}, 300_000);
+});
 
 for (const layout of layouts) {
   test(`gc and sweep in both processes do no harm under load (${layout})`, async () => {
@@ -157,5 +157,5 @@ for (const layout of layouts) {
     } finally {
       await world.close();
     }
-  }, 300_000);
+  });
 }

@@ -112,7 +112,7 @@ export function sinkLaws(suite: SinkSuite): void {
     beforeAll(async () => {
       tls = writeSinkTls();
       server = await startSinkServer(name, { ...environment, SINK_TLS: tls.directory });
-    }, 60_000);
+    });
     afterAll(async () => {
       await server?.[Symbol.asyncDispose]();
       tls[Symbol.dispose]();
@@ -422,7 +422,6 @@ export function sinkLaws(suite: SinkSuite): void {
         await untilDelivered(world);
         await untilArrived(receiver, [...keys, ...later]);
       },
-      60_000,
     );
   });
 }

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 
 // A process of its own, because the coverage of V8 counts the modules of Node, and not those that Vitest has transformed.
-test('a PUT, a GET and a LIST enter no more files than their bounds', { timeout: 60_000 }, async () => {
+test('a PUT, a GET and a LIST enter no more files than their bounds', async () => {
   const program = spawn(process.execPath, [join(import.meta.dirname, 'entered-files.ts')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -7,7 +7,6 @@ import { obeysRotationsElsewhere } from '../support/rotated-elsewhere.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 import { describeOnDouble } from './on-double.ts';
 
-const caseMs = 120_000;
 const processes = 3;
 /** Connections go to the processes in turn. */
 const readersPerProcess = 3;
@@ -52,77 +51,65 @@ describeOnDouble('the processes of a node', {}, (engine) => {
   afterAll(async () => {
     for (const cleanUp of cleanups.reverse()) await cleanUp();
   });
-  test(
-    'a policy or a public access block is obeyed by every process when it is answered, though each caches bucket rows for a minute',
-    async () => {
-      node ??= openNode((await engine).endpoints);
-      const { owner, readers } = await node;
-      await owner.expect({ method: 'PUT', path: '/bucket' });
-      await owner.expect({ method: 'PUT', path: '/bucket/key', body: 'content' });
-      const policy = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*' });
-      const statuses = () =>
-        Promise.all(readers.map(async (reader) => (await reader.send({ path: '/bucket/key' })).status));
-      const all = (status: number): number[] => readers.map(() => status);
-      const change = (method: string, family: string, body?: string) =>
-        owner.expect({ method, path: '/bucket', query: { [family]: '' }, ...(body && { body }) });
-      for (let round = 0; round < 5; round += 1) {
-        await change('PUT', 'policy', policy);
-        // Send twice, so that every process has cached the bucket before the second time.
-        expect([await statuses(), await statuses()]).toEqual([all(200), all(200)]);
-        await change('PUT', 'publicAccessBlock', blockXml('RestrictPublicBuckets'));
-        expect(await statuses(), 'after the block').toEqual(all(403));
-        await change('DELETE', 'publicAccessBlock');
-        expect([await statuses(), await statuses()]).toEqual([all(200), all(200)]);
-        await change('DELETE', 'policy');
-        expect(await statuses(), 'after the policy is gone').toEqual(all(403));
-      }
-    },
-    caseMs,
-  );
+  test('a policy or a public access block is obeyed by every process when it is answered, though each caches bucket rows for a minute', async () => {
+    node ??= openNode((await engine).endpoints);
+    const { owner, readers } = await node;
+    await owner.expect({ method: 'PUT', path: '/bucket' });
+    await owner.expect({ method: 'PUT', path: '/bucket/key', body: 'content' });
+    const policy = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*' });
+    const statuses = () =>
+      Promise.all(readers.map(async (reader) => (await reader.send({ path: '/bucket/key' })).status));
+    const all = (status: number): number[] => readers.map(() => status);
+    const change = (method: string, family: string, body?: string) =>
+      owner.expect({ method, path: '/bucket', query: { [family]: '' }, ...(body && { body }) });
+    for (let round = 0; round < 5; round += 1) {
+      await change('PUT', 'policy', policy);
+      // Send twice, so that every process has cached the bucket before the second time.
+      expect([await statuses(), await statuses()]).toEqual([all(200), all(200)]);
+      await change('PUT', 'publicAccessBlock', blockXml('RestrictPublicBuckets'));
+      expect(await statuses(), 'after the block').toEqual(all(403));
+      await change('DELETE', 'publicAccessBlock');
+      expect([await statuses(), await statuses()]).toEqual([all(200), all(200)]);
+      await change('DELETE', 'policy');
+      expect(await statuses(), 'after the policy is gone').toEqual(all(403));
+    }
+  });
 
-  test(
-    'a signing key is obeyed by every process when its rotation or deletion is answered, though each caches bucket rows for a minute',
-    async () => {
-      node ??= openNode((await engine).endpoints);
-      const { open, owner } = await node;
-      await owner.expect({ method: 'PUT', path: '/signed' });
-      await owner.expect({ method: 'PUT', path: '/signed/key', body: 'content' });
-      const { root } = testCredentials;
-      /** The statuses of requests that are signed with a secret, over fresh connections to every process. */
-      const seen = async (secretKey: string) => {
-        const clients = Array.from({ length: processes * readersPerProcess }, () =>
-          open({ ...root, secretKey }),
-        );
-        const answers = await Promise.all(clients.map((client) => client.send({ path: '/signed/key' })));
-        return [...new Set(answers.map(({ status }) => status))];
-      };
-      const path = '/admin/v1/buckets/signed/signing-key';
-      const rotate = async (): Promise<string> => {
-        const { text } = await owner.expect({ method: 'POST', path: `${path}/rotate` });
-        return JSON.parse(text).secret_access_key;
-      };
-      let former = root.secretKey;
-      for (let round = 0; round < 3; round += 1) {
-        // Every process has cached the bucket with the former key.
-        expect([await seen(former), await seen(former)]).toEqual([[200], [200]]);
-        const next = await rotate();
-        expect([await seen(former), await seen(next)], `rotation ${round}`).toEqual([[403], [200]]);
-        former = next;
-      }
-      await owner.expect({ method: 'DELETE', path });
-      expect([await seen(former), await seen(root.secretKey)]).toEqual([[403], [200]]);
-    },
-    caseMs,
-  );
+  test('a signing key is obeyed by every process when its rotation or deletion is answered, though each caches bucket rows for a minute', async () => {
+    node ??= openNode((await engine).endpoints);
+    const { open, owner } = await node;
+    await owner.expect({ method: 'PUT', path: '/signed' });
+    await owner.expect({ method: 'PUT', path: '/signed/key', body: 'content' });
+    const { root } = testCredentials;
+    /** The statuses of requests that are signed with a secret, over fresh connections to every process. */
+    const seen = async (secretKey: string) => {
+      const clients = Array.from({ length: processes * readersPerProcess }, () =>
+        open({ ...root, secretKey }),
+      );
+      const answers = await Promise.all(clients.map((client) => client.send({ path: '/signed/key' })));
+      return [...new Set(answers.map(({ status }) => status))];
+    };
+    const path = '/admin/v1/buckets/signed/signing-key';
+    const rotate = async (): Promise<string> => {
+      const { text } = await owner.expect({ method: 'POST', path: `${path}/rotate` });
+      return JSON.parse(text).secret_access_key;
+    };
+    let former = root.secretKey;
+    for (let round = 0; round < 3; round += 1) {
+      // Every process has cached the bucket with the former key.
+      expect([await seen(former), await seen(former)]).toEqual([[200], [200]]);
+      const next = await rotate();
+      expect([await seen(former), await seen(next)], `rotation ${round}`).toEqual([[403], [200]]);
+      former = next;
+    }
+    await owner.expect({ method: 'DELETE', path });
+    expect([await seen(former), await seen(root.secretKey)]).toEqual([[403], [200]]);
+  });
 
-  test(
-    'another node obeys the rotation and the deletion of a signing key within SVC_CONFIG_CACHE_TTL',
-    async () => {
-      node ??= openNode((await engine).endpoints);
-      const { openOther, owner } = await node;
-      const other = await openOther('2s');
-      await obeysRotationsElsewhere({ owner, otherUrl: other.url, cachedMs: 2_000 });
-    },
-    caseMs,
-  );
+  test('another node obeys the rotation and the deletion of a signing key within SVC_CONFIG_CACHE_TTL', async () => {
+    node ??= openNode((await engine).endpoints);
+    const { openOther, owner } = await node;
+    const other = await openOther('2s');
+    await obeysRotationsElsewhere({ owner, otherUrl: other.url, cachedMs: 2_000 });
+  });
 });

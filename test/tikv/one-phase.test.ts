@@ -93,7 +93,7 @@ describeOnDouble('one phase', {}, (engine) => {
     expect(sum).toBeLessThanOrEqual(stood + unknown);
     const each = await Promise.all(['a', 'b', 'c', 'd'].map((name) => world.client.get(key(name))));
     expect(each.reduce((total, value) => total + Number(text(value)), 0)).toBe(sum);
-  }, 120_000);
+  });
 
   describe('a commit in one phase whose answer is lost', () => {
     const write = (world: Opened, key: Uint8Array): Promise<void> =>
@@ -159,7 +159,6 @@ describeOnDouble('one phase', {}, (engine) => {
           expect(text(value)).toBe(expected);
         });
       },
-      30_000,
     );
   });
 });

@@ -14,7 +14,6 @@ import { noOwnTikv, type OwnEngine, startOwnTikv } from '../support/engines/tikv
 import { type LoadClient, loadClient } from '../support/load-client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 
-const caseMs = 240_000;
 const patience = { timeout: 120_000, interval: 200 };
 const callMs = 60_000;
 
@@ -86,7 +85,7 @@ describe.skipIf(noOwnTikv !== undefined)(
       const env = { SVC_META_BACKEND: 'ordered-kv', SVC_KV_PD_ENDPOINTS: endpoint, SVC_WORKERS: '' };
       server = await startServer({ env });
       client = loadClient(server.url, server.credentials.root, 1);
-    }, caseMs);
+    });
     afterAll(async () => {
       client?.close();
       await server?.kill9();
@@ -98,106 +97,88 @@ describe.skipIf(noOwnTikv !== undefined)(
     const states = async (): Promise<readonly string[]> =>
       (await ask('meta')).nodes.map(({ state }: { readonly state: string }) => state);
 
-    test(
-      'names the state of every store as PD says it, and a live store without leaders',
-      async () => {
-        // The store sends its first heartbeat some seconds after its start.
+    test('names the state of every store as PD says it, and a live store without leaders', async () => {
+      // The store sends its first heartbeat some seconds after its start.
+      await vi.waitFor(
+        async () => expect(await ask('health')).toEqual({ ok: true, warnings: [], source: '' }),
+        patience,
+      );
+      const { nodes: first, warnings } = await ask('meta');
+      expect(warnings).toEqual([]);
+      expect(first).toEqual([
+        expect.objectContaining({ dataCenter: 'default', rack: 'default', state: 'UP' }),
+      ]);
+      const labels = { zone: 'z2', rack: 'r2' };
+      const registered = [
+        { id: 1002n, address: '127.0.0.1:1002', labels, heartbeatAgeMs: -hourMs },
+        // After 20 s, and before 30 min, PD's defaults.
+        { id: 1003n, address: '127.0.0.1:1003', labels: {}, heartbeatAgeMs: 300_000 },
+        { id: 1004n, address: '127.0.0.1:1004', labels: {}, heartbeatAgeMs: hourMs },
+      ];
+      const version = '5.0.0';
+      for (const store of registered) await registerStore(endpoint, { version, ...store });
+
+      // Again where this process was paused and PD missed heartbeats of the store that runs.
+      await vi.waitFor(async () => {
+        const { nodes } = await ask('meta');
+        expect(nodes).toHaveLength(4);
+        for (const node of [
+          first[0],
+          { name: '127.0.0.1:1002', dataCenter: 'z2', rack: 'r2', releaseVersion: version, state: 'UP' },
+          { name: '127.0.0.1:1003', dataCenter: 'default', rack: 'default', state: 'DISCONNECTED' },
+          { name: '127.0.0.1:1004', dataCenter: 'default', rack: 'default', state: 'DOWN' },
+        ])
+          expect(nodes).toContainEqual(expect.objectContaining(node));
+        const { ok, warnings: said, source } = await ask('health');
+        expect([ok, source]).toEqual([false, 'ordered-kv']);
+        expect(said.toSorted()).toEqual([
+          'node 127.0.0.1:1003 is DISCONNECTED',
+          'node 127.0.0.1:1004 is DOWN',
+          'raft leader imbalance: store 1002 has 0 leaders',
+        ]);
+      }, patience);
+    });
+
+    test('names a store that the operator of PD takes offline', async () => {
+      const { stores } = (await (await fetch(`http://${endpoint}/pd/api/v1/stores`)).json()) as {
+        readonly stores: readonly {
+          readonly store: { id: number; address: string };
+          status: { region_count?: number };
+        }[];
+      };
+      // The one with the region: PD soon buries an offline store without regions, and lists it no more.
+      const own = stores.find(({ status }) => (status.region_count ?? 0) > 0)?.store;
+      const set = async (state: string): Promise<void> => {
+        const url = `http://${endpoint}/pd/api/v1/store/${own?.id}/state?state=${state}`;
+        expect((await fetch(url, { method: 'POST' })).status).toBe(200);
+      };
+      await set('Offline');
+      expect((await ask('health')).warnings).toContain(`node ${own?.address} is OFFLINE`);
+      await set('Up');
+      expect((await ask('health')).warnings).not.toContain(`node ${own?.address} is OFFLINE`);
+    });
+
+    test('names a PD that does not answer within two seconds, and is well again when it answers', async () => {
+      engine.signal('SIGSTOP');
+      try {
+        const said = [`pd endpoints unreachable: ${endpoint} (no answer within 2 s)`];
+        // The kernel stops the threads of PD some time after the signal, so the first requests may be answered.
         await vi.waitFor(
-          async () => expect(await ask('health')).toEqual({ ok: true, warnings: [], source: '' }),
+          async () => expect(await ask('meta')).toMatchObject({ nodes: [], warnings: said }),
           patience,
         );
-        const { nodes: first, warnings } = await ask('meta');
-        expect(warnings).toEqual([]);
-        expect(first).toEqual([
-          expect.objectContaining({ dataCenter: 'default', rack: 'default', state: 'UP' }),
-        ]);
-        const labels = { zone: 'z2', rack: 'r2' };
-        const registered = [
-          { id: 1002n, address: '127.0.0.1:1002', labels, heartbeatAgeMs: -hourMs },
-          // After 20 s, and before 30 min, PD's defaults.
-          { id: 1003n, address: '127.0.0.1:1003', labels: {}, heartbeatAgeMs: 300_000 },
-          { id: 1004n, address: '127.0.0.1:1004', labels: {}, heartbeatAgeMs: hourMs },
-        ];
-        const version = '5.0.0';
-        for (const store of registered) await registerStore(endpoint, { version, ...store });
+        expect(await ask('health')).toEqual({ ok: false, warnings: said, source: 'ordered-kv' });
+      } finally {
+        engine.signal('SIGCONT');
+      }
+      await vi.waitFor(async () => expect(await states()).toContain('UP'), patience);
+    });
 
-        // Again where this process was paused and PD missed heartbeats of the store that runs.
-        await vi.waitFor(async () => {
-          const { nodes } = await ask('meta');
-          expect(nodes).toHaveLength(4);
-          for (const node of [
-            first[0],
-            { name: '127.0.0.1:1002', dataCenter: 'z2', rack: 'r2', releaseVersion: version, state: 'UP' },
-            { name: '127.0.0.1:1003', dataCenter: 'default', rack: 'default', state: 'DISCONNECTED' },
-            { name: '127.0.0.1:1004', dataCenter: 'default', rack: 'default', state: 'DOWN' },
-          ])
-            expect(nodes).toContainEqual(expect.objectContaining(node));
-          const { ok, warnings: said, source } = await ask('health');
-          expect([ok, source]).toEqual([false, 'ordered-kv']);
-          expect(said.toSorted()).toEqual([
-            'node 127.0.0.1:1003 is DISCONNECTED',
-            'node 127.0.0.1:1004 is DOWN',
-            'raft leader imbalance: store 1002 has 0 leaders',
-          ]);
-        }, patience);
-      },
-      caseMs,
-    );
-
-    test(
-      'names a store that the operator of PD takes offline',
-      async () => {
-        const { stores } = (await (await fetch(`http://${endpoint}/pd/api/v1/stores`)).json()) as {
-          readonly stores: readonly {
-            readonly store: { id: number; address: string };
-            status: { region_count?: number };
-          }[];
-        };
-        // The one with the region: PD soon buries an offline store without regions, and lists it no more.
-        const own = stores.find(({ status }) => (status.region_count ?? 0) > 0)?.store;
-        const set = async (state: string): Promise<void> => {
-          const url = `http://${endpoint}/pd/api/v1/store/${own?.id}/state?state=${state}`;
-          expect((await fetch(url, { method: 'POST' })).status).toBe(200);
-        };
-        await set('Offline');
-        expect((await ask('health')).warnings).toContain(`node ${own?.address} is OFFLINE`);
-        await set('Up');
-        expect((await ask('health')).warnings).not.toContain(`node ${own?.address} is OFFLINE`);
-      },
-      caseMs,
-    );
-
-    test(
-      'names a PD that does not answer within two seconds, and is well again when it answers',
-      async () => {
-        engine.signal('SIGSTOP');
-        try {
-          const said = [`pd endpoints unreachable: ${endpoint} (no answer within 2 s)`];
-          // The kernel stops the threads of PD some time after the signal, so the first requests may be answered.
-          await vi.waitFor(
-            async () => expect(await ask('meta')).toMatchObject({ nodes: [], warnings: said }),
-            patience,
-          );
-          expect(await ask('health')).toEqual({ ok: false, warnings: said, source: 'ordered-kv' });
-        } finally {
-          engine.signal('SIGCONT');
-        }
-        await vi.waitFor(async () => expect(await states()).toContain('UP'), patience);
-      },
-      caseMs,
-    );
-
-    test(
-      'names a PD that nothing listens for any more',
-      async () => {
-        await engine.kill9();
-        const { nodes, warnings } = await ask('meta');
-        expect(nodes).toEqual([]);
-        expect(warnings).toEqual([
-          `pd endpoints unreachable: ${endpoint} (connect ECONNREFUSED ${endpoint})`,
-        ]);
-      },
-      caseMs,
-    );
+    test('names a PD that nothing listens for any more', async () => {
+      await engine.kill9();
+      const { nodes, warnings } = await ask('meta');
+      expect(nodes).toEqual([]);
+      expect(warnings).toEqual([`pd endpoints unreachable: ${endpoint} (connect ECONNREFUSED ${endpoint})`]);
+    });
   },
 );

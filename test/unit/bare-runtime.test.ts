@@ -63,7 +63,7 @@ test('objects are written, read in ranges and listed by a core that found no Buf
     isSame: true,
     keys: ['<Key>a', '<Key>b'],
   });
-}, 120_000);
+});
 
 test('the record layer and the spare buffers work while there is no Buffer, and timers are numbers', () => {
   const directory = mkdtempSync(join(tmpdir(), 'bare-'));

@@ -87,7 +87,7 @@ test('connections that are shed end with their next reply, and a reply that has 
     expect(await talk.say(ask()).ends()).toMatch(/connection: close/i);
     expect(talk.state).toBe('ended');
   }
-  await vi.waitFor(() => expect(server.countConnections()).toBe(0));
+  await vi.waitFor(() => expect(server.countConnections()).toBe(0), { timeout: 60_000 });
 });
 
 test('half of the connections are shed', async () => {
@@ -96,7 +96,9 @@ test('half of the connections are shed', async () => {
   for (const talk of talks) await talk.sees('done');
   server.shed(0.5);
   for (const talk of talks) talk.say(ask('/again'));
-  await vi.waitFor(() => expect(talks.filter(({ state }) => state === 'ended')).toHaveLength(3));
+  await vi.waitFor(() => expect(talks.filter(({ state }) => state === 'ended')).toHaveLength(3), {
+    timeout: 60_000,
+  });
   expect(server.countConnections()).toBe(3);
 });
 

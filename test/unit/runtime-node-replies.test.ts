@@ -123,7 +123,7 @@ test('a client that pipelines requests and does not read gets few replies, which
   });
   socket.pause();
   socket.write(Array.from({ length: total }, (_, i) => ask(`/${i}`)).join(''));
-  await vi.waitFor(() => expect(count).toBeGreaterThan(0), { timeout: 30_000 });
+  await vi.waitFor(() => expect(count).toBeGreaterThan(0), { timeout: 60_000 });
   let before = 0;
   // Until nothing moves.
   while (before !== count) {
@@ -137,8 +137,8 @@ test('a client that pipelines requests and does not read gets few replies, which
     for (const match of data.matchAll(/X-Target: \/(\d+)/g)) targets.push(match[1] as string);
   });
   socket.resume();
-  await vi.waitFor(() => expect(count).toBe(total), { timeout: 30_000 });
-  await vi.waitFor(() => expect(targets.at(-1)).toBe(String(total - 1)), { timeout: 30_000 });
+  await vi.waitFor(() => expect(count).toBe(total), { timeout: 60_000 });
+  await vi.waitFor(() => expect(targets.at(-1)).toBe(String(total - 1)), { timeout: 60_000 });
 });
 
 test('a client that does not read for the idle time is cut, and the stream is given back', async () => {

@@ -89,7 +89,7 @@ test('a client that pipelines single bytes while its request is handled is pause
     talk.say(byte);
     await new Promise(setImmediate);
   }
-  await vi.waitFor(() => expect(sockets[0]?.isPaused()).toBe(true));
+  await vi.waitFor(() => expect(sockets[0]?.isPaused()).toBe(true), { timeout: 60_000 });
   release.resolve();
   expect(await talk.sees('/next')).toContain('/slow');
 });

@@ -7,7 +7,7 @@ export function cephPair(): readonly CephCluster[] {
   const clusters: CephCluster[] = [];
   beforeAll(async () => {
     clusters.push(...(await Promise.all([startCeph(), startCeph()])));
-  }, 180_000);
+  });
   afterAll(async () => {
     await Promise.all(clusters.map((cluster) => cluster[Symbol.asyncDispose]()));
   });

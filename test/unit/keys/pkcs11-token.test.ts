@@ -188,7 +188,7 @@ test('a call for one bucket does not wait for a session behind all calls for ano
     done.push(name);
   };
   const all = Array.from({ length: 100 }, (_, n) => unwrap('many', `k${n}`));
-  await vi.waitFor(() => expect(done.length).toBeGreaterThan(0), { interval: 1 });
+  await vi.waitFor(() => expect(done.length).toBeGreaterThan(0), { timeout: 60_000, interval: 1 });
   const before = done.length;
   await unwrap('few', 'k');
   // Four sessions run when it is called, for each of its two calls.
