@@ -2,6 +2,8 @@
 import { accessPointArn } from '../domain/access/access-points.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import { listStorageClassNames } from '../ports/storage-classes.ts';
+import { describeCopySource } from '../protocol/copy-source.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { networkOrigin } from './bucket-policy.ts';
 import type { Identity, Signed } from './identity.ts';
@@ -56,6 +58,12 @@ const own =
   (name: string): Read =>
   (source) =>
     source.own.get(name);
+const inEachSpelling =
+  (name: string, spell: (value: string) => readonly string[]): Read =>
+  (source) => {
+    const value = source.own.get(name);
+    return value === undefined ? undefined : spell(value);
+  };
 const parameter =
   (name: string): Read =>
   ({ query }) =>
@@ -120,6 +128,9 @@ const requestReaders: Readonly<Record<string, Read>> = {
   's3:delimiter': parameter('delimiter'),
   's3:max-keys': parameter('max-keys'),
   's3:VersionId': parameter('versionId'),
+  // A client may write these in several ways, which mean the same to the operation.
+  's3:x-amz-copy-source': inEachSpelling('copy-source', describeCopySource),
+  's3:x-amz-storage-class': inEachSpelling('storage-class', listStorageClassNames),
   's3:object-lock-mode': own('object-lock-mode'),
   's3:object-lock-legal-hold': own('object-lock-legal-hold'),
   's3:object-lock-retain-until-date': own('object-lock-retain-until-date'),

@@ -59,6 +59,14 @@ export function findStorageClassName(text: string): string | undefined {
   return name !== undefined && findStorageClass(name) !== undefined ? name : undefined;
 }
 
+/** Both names of a class; of an unknown one the text itself. */
+export function listStorageClassNames(text: string): readonly string[] {
+  const name = findStorageClassName(text);
+  const alias = name === undefined ? undefined : findStorageClass(name)?.alias;
+  if (name === undefined) return [text];
+  return alias === undefined ? [name] : [name, alias];
+}
+
 export const isArchive = (name: string): boolean => findStorageClass(name)?.isArchive === true;
 
 /** The classes that a transition can lead to, each colder than the one before. */

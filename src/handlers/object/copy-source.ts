@@ -7,7 +7,7 @@ import { checkCopySource } from '../../domain/objects/conditions.ts';
 import { assertObject, assertReadable, lookUpVersion } from '../../domain/objects/read-object.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import { percentDecode } from '../../protocol/wire.ts';
+import { parseCopySource } from '../../protocol/copy-source.ts';
 import { assertKey, header } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
@@ -21,72 +21,10 @@ export interface CopySource {
   readonly versionId?: string | undefined;
 }
 
-interface NamedSource {
-  /** Or the alias of an access point. */
-  readonly bucket: string;
-  /** Present where the source is the ARN of an access point. */
-  readonly through?: { readonly account: string; readonly name: string };
-  readonly key: string;
-  readonly versionId?: string;
-}
-
-/** The account, access point and key in an ARN; undefined for another text. */
-function accessPointSource(path: string): { account: string; name: string; key: string } | undefined {
-  const [arn, partition = '', service, region = '', account = '', ...rest] = path.split(':');
-  if (arn !== 'arn' || !/^aws[\w-]*$/.test(partition) || service !== 's3') return undefined;
-  if (account === '' || `${region}${account}`.includes('/')) return undefined;
-  const [, name = '', object, ...key] = rest
-    .join(':')
-    .replace(/^accesspoint:/, 'accesspoint/')
-    .split('/');
-  if (!/^accesspoint[/:]/.test(rest.join(':')) || name === '' || object !== 'object') return undefined;
-  return key.join('/') === '' ? undefined : { account, name, key: key.join('/') };
-}
-
-/** @throws InvalidArgument: the address of the request itself is fine */
-function decodeSource(encoded: string, raw: string): string {
-  try {
-    return percentDecode(encoded);
-  } catch (cause) {
-    throw fail('InvalidArgument', {
-      message: 'Invalid copy source encoding.',
-      elements: { ArgumentName: 'copy-source', ArgumentValue: raw },
-      cause,
-    });
-  }
-}
-
-/**
- * `/bucket/key?versionId=id`, percent-encoded; the leading slash may be missing. Or
- * `arn:aws:s3:region:account:accesspoint/name/object/key`.
- */
-export function parseCopySource(raw: string): NamedSource {
-  const at = raw.indexOf('?versionId=');
-  // The public service decodes this header like a form: a plus is a space.
-  const encoded = (at < 0 ? raw : raw.slice(0, at)).replaceAll('+', ' ');
-  const path = decodeSource(encoded, raw).replace(/^\//, '');
-  const version = at < 0 ? {} : { versionId: decodeSource(raw.slice(at + '?versionId='.length), raw) };
-  const through = accessPointSource(path);
-  if (through !== undefined) {
-    const { account, name, key } = through;
-    assertKey(key);
-    return { bucket: '', through: { account, name }, key, ...version };
-  }
-  const slash = path.indexOf('/');
-  if (slash <= 0 || slash === path.length - 1) {
-    throw fail('InvalidArgument', {
-      message: 'Copy Source must mention the source bucket and key: sourcebucket/sourcekey',
-      elements: { ArgumentName: 'copy-source', ArgumentValue: raw },
-    });
-  }
-  const source = { bucket: path.slice(0, slash), key: path.slice(slash + 1) };
-  assertKey(source.key);
-  return { ...source, ...version };
-}
-
 /** Finds the source and checks the caller's right to it and the conditions on it. */
 export async function openCopySource(ctx: Context, request: Authorized): Promise<CopySource> {
   const source = parseCopySource(header(request, 'copy-source') ?? '');
+  assertKey(source.key);
   const { bucket, accessPoint } =
     source.through === undefined
       ? await reach(ctx, source.bucket, { isHost: false })
