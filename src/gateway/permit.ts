@@ -62,6 +62,7 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
     if (await mayKnowAbsence(ctx, asker, { ...question, writer: undefined })) {
       // Without the payer's header the answer is 403 for every key, so that it does not reveal which keys exist.
       await isCharged(ctx, request, bucket);
+      await admitToBucket(ctx, request);
       assertObject(target, requested);
     }
   }
@@ -72,6 +73,14 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
     if ((await authorize(ctx, caller, further)) === 'acl') isByAcl = true;
   }
   establish(request, { isByAcl });
+  if (row.about === 'version' && row.audited)
+    establish(request, {
+      async authorizeAgain(other) {
+        await authorize(ctx, asker, { ...question, target: other });
+        for (const along of listAlong(request, alongBody))
+          await authorize(ctx, caller, { ...question, target: other, action: along });
+      },
+    });
   if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
     await assertMayKnow(ctx, request, { ...question, writer: undefined });
   return target;
@@ -205,10 +214,22 @@ export const limitCaller = (ctx: Context, request: Identified): Promise<void> | 
 };
 
 /** @throws SlowDown */
-export const limitBucket = (ctx: Context, request: RequestContext): Promise<void> | undefined => {
+const limitBucket = (ctx: Context, request: RequestContext): Promise<void> | undefined => {
   const { bucket } = request;
   return bucket === undefined ? undefined : limit(ctx, request, () => ({ kind: 'bucket', id: bucket.id }));
 };
+
+/** For a request that the caller may make: what is refused takes no place under the limit of a bucket. @throws SlowDown */
+export function admitToBucket(ctx: Context, request: RequestContext): Promise<void> | undefined {
+  if (request.isPermitted === true) return undefined;
+  const enter = (): void => {
+    establish(request, { isPermitted: true });
+  };
+  const limiting = limitBucket(ctx, request);
+  if (limiting !== undefined) return limiting.then(enter);
+  enter();
+  return undefined;
+}
 
 function limit(ctx: Context, request: RequestContext, scope: () => Scope): Promise<void> | undefined {
   const limiter = ctx.caches.of(RateLimiter);

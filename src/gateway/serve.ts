@@ -22,7 +22,7 @@ import {
   type Selected,
 } from '../request/request.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
-import { assertMayAsk, limitBucket, limitedContent, permit } from './permit.ts';
+import { assertMayAsk, admitToBucket, limitedContent, permit } from './permit.ts';
 import { showIndex } from './site.ts';
 import { assertUnsentFits, PacedBody, reserveStreamed } from './traffic.ts';
 
@@ -54,8 +54,16 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (reading !== undefined) await renew(ctx, complete);
   if (reading !== undefined || needsBody) await authorizeRequest(ctx, complete);
   if (needsBody && row.adds) assertSpace(ctx);
-  const limiting = limitBucket(ctx, complete);
-  if (limiting !== undefined) await limiting;
+  if (row.authorization === 'each') {
+    establish(complete, {
+      async enter() {
+        await admitToBucket(ctx, complete);
+      },
+    });
+  } else {
+    const entering = admitToBucket(ctx, complete);
+    if (entering !== undefined) await entering;
+  }
   if (row.streams && hasBody) {
     establish(complete, { payload: authorizedAtItsEnd(ctx, complete) });
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });

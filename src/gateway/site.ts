@@ -16,13 +16,14 @@ import type { Reply } from '../protocol/reply.ts';
 import { asciiHeader, noParameters, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { emptyBody } from '../request/body.ts';
 import { assertKey } from '../request/parameters.ts';
-import { establish, type Identified, type InBucket } from '../request/request.ts';
-import { limitBucket, permit } from './permit.ts';
+import { establish, type Identified, type InBucket, type RequestContext } from '../request/request.ts';
+import { admitToBucket, permit } from './permit.ts';
 
-/** The bucket, and the request whose operation logs and metrics name; absent for the gateway's own reads. */
 interface Visit {
   readonly bucket: BucketRow;
-  readonly visitor: Identified | undefined;
+  readonly visitor: Identified;
+  /** The gateway reads for itself: logs and metrics do not name this operation. */
+  readonly isOwnRead?: boolean;
   /** Whether a page may redirect. */
   readonly follows?: boolean;
 }
@@ -50,12 +51,13 @@ export async function visitSite(ctx: Context, request: Identified): Promise<Repl
     });
   const bucket = await openBucket(ctx, bucketName);
   establish(request, { bucket });
-  const limiting = limitBucket(ctx, request);
-  if (limiting !== undefined) await limiting;
   const site = await readDocument(ctx, bucket, bucketWebsite);
   if (site === undefined) throw fail('NoSuchWebsiteConfiguration', { elements: { BucketName: bucketName } });
   const elsewhere = findRedirect(site, key);
-  if (elsewhere !== undefined) return sendTo(wire, elsewhere);
+  if (elsewhere !== undefined) {
+    await admitToBucket(ctx, request);
+    return sendTo(wire, elsewhere);
+  }
   const asked = { ...request, own: new Map<string, string>() };
   const visit = { bucket, visitor: request };
   try {
@@ -69,10 +71,10 @@ export async function visitSite(ctx: Context, request: Identified): Promise<Repl
 async function readPage(
   ctx: Context,
   request: Identified,
-  { bucket, visitor, follows }: Visit,
+  { bucket, visitor, isOwnRead, follows }: Visit,
 ): Promise<Reply> {
   const operation = request.wire.method === 'HEAD' ? 'HeadObject' : 'GetObject';
-  if (visitor !== undefined) establish(visitor, { operation });
+  if (isOwnRead !== true) establish(visitor, { operation });
   assertKey(request.key);
   const asked = establish(request, {
     operation,
@@ -83,14 +85,31 @@ async function readPage(
     bucket,
     body: emptyBody,
   });
-  const target = await permit(ctx, asked);
-  // Visitors are anonymous, and Requester Pays refuses anonymous callers.
-  await isCharged(ctx, asked, bucket);
+  const target = await enterPage(ctx, asked, visitor);
   const redirect = target?.headers.system?.['website-redirect-location'];
   if (follows && redirect !== undefined)
     return { status: 301, headers: [['Location', asciiHeader(redirect)]] };
   const read = operation === 'HeadObject' ? HeadObject : GetObject;
   return read(ctx, establish(asked, { target }));
+}
+
+/** A visit has one place under the limit of the bucket, however many pages the gateway reads for it. */
+async function enterPage(
+  ctx: Context,
+  asked: Parameters<typeof permit>[1] & InBucket & RequestContext,
+  visitor: RequestContext,
+): ReturnType<typeof permit> {
+  const { admission, isPermitted } = visitor;
+  establish(asked, { admission, isPermitted });
+  try {
+    const target = await permit(ctx, asked);
+    // Visitors are anonymous, and Requester Pays refuses anonymous callers.
+    await isCharged(ctx, asked, asked.bucket);
+    await admitToBucket(ctx, asked);
+    return target;
+  } finally {
+    establish(visitor, { admission: asked.admission, isPermitted: asked.isPermitted });
+  }
 }
 
 interface Refused extends Visit {
@@ -100,7 +119,7 @@ interface Refused extends Visit {
 
 /** The redirect to a directory, a routing rule for the error, the error document, or the error itself. */
 async function afterRefusal(ctx: Context, request: Identified, refused: Refused): Promise<Reply> {
-  const { site, refusal } = refused;
+  const { site, refusal, visitor } = refused;
   const { key, wire } = request;
   const status = errorStatus(refusal.code);
   const isAbsent = status === 403 || status === 404;
@@ -113,7 +132,10 @@ async function afterRefusal(ctx: Context, request: Identified, refused: Refused)
   )
     return sendTo(wire, { path: { written: '', key: `${key}/` }, code: 302 });
   const elsewhere = redirectOfError(site, key, status);
-  if (elsewhere !== undefined) return sendTo(wire, elsewhere);
+  if (elsewhere !== undefined) {
+    await admitToBucket(ctx, visitor);
+    return sendTo(wire, elsewhere);
+  }
   // A result of the visitor's own conditions and ranges is returned as it is.
   if (site.ErrorDocument === undefined || status >= 500 || status === 412 || status === 416) throw refusal;
   try {
@@ -128,7 +150,7 @@ async function afterRefusal(ctx: Context, request: Identified, refused: Refused)
 async function isThere(ctx: Context, request: Identified, visit: Visit): Promise<boolean> {
   try {
     const wire = { ...unconditional(request.wire), method: 'HEAD' };
-    await readPage(ctx, { ...request, wire }, { ...visit, visitor: undefined });
+    await readPage(ctx, { ...request, wire }, { ...visit, isOwnRead: true });
     return true;
   } catch (cause) {
     if (cause instanceof Refusal) return false;

@@ -56,8 +56,13 @@ function countSent({ telemetry }: Context, bucket: RequestContext['bucket'], byt
 function findPaid(ctx: Context, request: RequestContext, status: number): TrafficKey | undefined {
   const { operation, area } = request;
   if (ctx.config.SVC_USAGE_TRAFFIC_INTERVAL === 0 || area !== undefined) return undefined;
-  return isOperation(operation) && !isUncounted(status) ? findKey(request) : undefined;
+  if (!isOperation(operation) || isUncounted(status) || isRefusedStranger(request)) return undefined;
+  return findKey(request);
 }
+
+/** A stranger must not be able to put requests on the bill of a bucket, whatever the status of their refusal. */
+const isRefusedStranger = ({ bucket, identity, isPermitted }: RequestContext): boolean =>
+  bucket !== undefined && isPermitted !== true && identity?.owner !== bucket.owner;
 
 function findKey({ bucket, identity, requesterPays }: RequestContext): TrafficKey | undefined {
   const requester = identity?.owner ?? '';

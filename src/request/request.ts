@@ -161,6 +161,13 @@ export interface Authorized extends Selected {
   readonly body: Uint8Array;
   /** The requester pays for the request, not the owner of the bucket. */
   readonly requesterPays?: boolean | undefined;
+  /** The caller may do what it asks: the request has its place under the limit of the bucket, and invoices count it. */
+  readonly isPermitted?: boolean | undefined;
+  /**
+   * Where the handler authorizes each object that it accesses: it calls this once one is allowed, ahead of any change.
+   * @throws SlowDown
+   */
+  readonly enter?: (() => Promise<void>) | undefined;
   /** Nothing but an ACL allows the request. */
   readonly isByAcl?: boolean | undefined;
 }
@@ -172,6 +179,11 @@ export interface InBucket {
   readonly isCached?: boolean | undefined;
   /** For an operation on a version: its row, if it exists; see `targetOf`. */
   readonly target?: ObjectRow | undefined;
+  /**
+   * For a change of a version: authorizes the caller as before, but for another version, which took the place of `target` meanwhile.
+   * @throws AccessDenied
+   */
+  readonly authorizeAgain?: ((target: ObjectRow) => Promise<void>) | undefined;
 }
 
 /** What handlers get of a request about a bucket. */
@@ -230,10 +242,13 @@ export function receive(
     accessPoint: undefined,
     body: undefined,
     requesterPays: undefined,
+    isPermitted: undefined,
+    enter: undefined,
     isByAcl: undefined,
     bucket: undefined,
     isCached: undefined,
     target: undefined,
+    authorizeAgain: undefined,
   };
   return request;
 }

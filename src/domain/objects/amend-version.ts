@@ -21,6 +21,22 @@ import { stamped } from './stamp.ts';
 /** A row of this length fits, however its store counts the overhead. */
 const rowMax = commitLimits.rowBytes - 1024;
 
+/** The version by which a caller was authorized: conditions of policies compare its tags, and its owner and ACL decide too. */
+export interface AuthorizedVersion {
+  readonly row: ObjectRow | undefined;
+  /** Authorizes the caller for another one, which took its place meanwhile. @throws AccessDenied */
+  again(row: ObjectRow): Promise<void>;
+}
+
+const describeDeciding = ({ version, owner, acl, headers }: ObjectRow): string =>
+  JSON.stringify([version, owner, acl ?? [], headers.tags ?? []]);
+
+async function assertAuthorized(authorized: AuthorizedVersion | undefined, row: ObjectRow): Promise<void> {
+  if (authorized === undefined) return;
+  const { row: former } = authorized;
+  if (former === undefined || describeDeciding(former) !== describeDeciding(row)) await authorized.again(row);
+}
+
 export interface Amendment {
   readonly bucket: BucketRow;
   readonly key: string;
@@ -28,6 +44,8 @@ export interface Amendment {
   readonly versionId?: string | undefined;
   readonly requestId: string;
   readonly record?: Recorder | undefined;
+  /** Absent for changes that no caller asks for. */
+  readonly authorized?: AuthorizedVersion | undefined;
   /**
    * The new row; its place, bytes and size must stay. Returning the same row changes nothing. Refusals are thrown.
    * @param bucket the bucket row that the commit checks
@@ -46,7 +64,7 @@ export function assertFits(row: ObjectRow): void {
  * @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker
  */
 export async function amendVersion(ctx: CommitCtx, amendment: Amendment): Promise<ObjectRow> {
-  const { bucket, key, requestId, record, amend } = amendment;
+  const { bucket, key, requestId, record, authorized, amend } = amendment;
   let amended: ObjectRow | undefined;
   await changeKey(ctx, {
     bucket,
@@ -56,6 +74,7 @@ export async function amendVersion(ctx: CommitCtx, amendment: Amendment): Promis
     record,
     decide: async (state) => {
       const target = await findTarget(ctx, amendment, state);
+      await assertAuthorized(authorized, target.row);
       amended = await amend(target.row, state.bucket);
       if (amended === target.row) return undefined;
       amended = await stamped(ctx, state.bucket, { former: target.row, amended });
@@ -141,7 +160,7 @@ export async function configureObjectLock(
 
 // Wraps an object's key again under another key, without touching the content (public API "UpdateObjectEncryption").
 
-interface Rewrap {
+interface Rewrap extends Pick<Amendment, 'authorized'> {
   readonly bucket: BucketRow;
   /** The version that was read. */
   readonly row: ObjectRow;

@@ -53,6 +53,7 @@ export const GetReplicaSite: HandlerOf<'GetReplicaSite'> = async (ctx, request) 
   const { bucket } = request;
   // A policy about replicas names the objects of the bucket.
   await authorize(ctx, request, { bucket, bucketName: bucket.name, key: '*', action: 's3:ReplicateObject' });
+  await request.enter?.();
   const { versioning, objectLock, owner } = bucket;
   return {
     status: 200,

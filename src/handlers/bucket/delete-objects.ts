@@ -42,6 +42,7 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
   const audited = request.record?.ofKeys(
     objects.map(({ Key, VersionId }) => ({ key: Key, versionId: VersionId })),
   );
+  const enter = openEntrance(request);
   await inParallel(parallel, entriesByKey(objects), async (entries) => {
     for (const { object, places } of entries) {
       // A thousand keys may be judged by thousands of patterns each.
@@ -51,7 +52,14 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
         for (const place of places) rows.push((await audited?.begin(place)) ?? []);
         return rows.flat();
       };
-      const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa, turn, begin });
+      const outcome = await deleteOne(ctx, request, {
+        object,
+        i: places[0] as number,
+        mfa,
+        turn,
+        enter,
+        begin,
+      });
       for (const place of places) {
         outcomes[place] = outcome;
         audited?.settle(place, keyOutcome(outcome));
@@ -64,6 +72,20 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
     Error: outcomes.flatMap((outcome) => ('error' in outcome ? [outcome.error] : [])),
   });
 };
+
+/** The request was refused as a whole, before anything was deleted. */
+class NotEntered extends Error {}
+
+/** Enters the bucket once, when the first key is allowed. */
+function openEntrance(request: AuthorizedInBucket): () => Promise<void> {
+  let entering: Promise<void> | undefined;
+  return () => {
+    entering ??= Promise.resolve(request.enter?.()).catch((cause: unknown) => {
+      throw new NotEntered('the limit of the bucket is reached', { cause });
+    });
+    return entering;
+  };
+}
 
 type One =
   | { readonly deleted: DeletedObject }
@@ -107,12 +129,14 @@ async function deleteOne(
     i,
     mfa,
     turn,
+    enter,
     begin,
   }: {
     readonly object: ObjectToDelete;
     readonly i: number;
     readonly mfa: boolean;
     readonly turn: () => Promise<void>;
+    readonly enter: () => Promise<void>;
     /** Called once the caller is authorized, before the deletion. @returns audit rows for its commit */
     readonly begin: () => Promise<RecordedRows>;
   },
@@ -130,6 +154,7 @@ async function deleteOne(
       await authorize(ctx, request, { ...about, action: bypassAction });
     }
     const conditions = await entryConditions(ctx, request, { object, turn });
+    await enter();
     const rows = await begin();
     const { version } = await deleteObject(ctx, {
       bucket: request.bucket,
@@ -147,6 +172,7 @@ async function deleteOne(
       : {};
     return { deleted: { Key, ...defined({ VersionId }), ...marker } };
   } catch (cause) {
+    if (cause instanceof NotEntered) throw cause.cause;
     // As DeleteObject answers.
     const { refusal, level, fields } = toFailure(cause, request.signal);
     if (refusal !== cause)

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, assertUnblocked, readOwnership } from '../../domain/access/object-ownership.ts';
 import {
+  type AuthorizedVersion,
   amendVersion,
   putLegalHold,
   putRetention,
@@ -31,6 +32,27 @@ import { emptyReply, type HandlerOf, requireTarget, type WithFacts, xmlReply } f
 import { assertKeyId } from './encryption-headers.ts';
 import { asksBypass, futureRetention, versionHeader } from './object-headers.ts';
 
+/** What `amendVersion` compares with the version that it changes. */
+const authorizedVersion = ({ target, authorizeAgain }: AuthorizedInBucket): AuthorizedVersion => ({
+  row: target,
+  async again(row) {
+    await authorizeAgain?.(row);
+  },
+});
+
+/** The version that a request changes. */
+const about = (request: AuthorizedInBucket) => {
+  const { bucket, key, query, record, requestId } = request;
+  return {
+    bucket,
+    key,
+    versionId: query.get('versionId'),
+    record,
+    requestId,
+    authorized: authorizedVersion(request),
+  };
+};
+
 const retentionIn = (body: Uint8Array): Retention =>
   readXml(retention, 'Retention', body, { maxBytes: bodyMaxDefault });
 
@@ -52,17 +74,12 @@ export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, 
 export const PutObjectRetention: WithFacts<'PutObjectRetention'> = {
   facts: retentionFacts,
   async handle(ctx, request) {
-    const { bucket, key, query, record, requestId } = request;
     const { Mode, RetainUntilDate } = retentionIn(request.body);
     const requested =
       Mode === undefined || RetainUntilDate === undefined
         ? undefined
         : futureRetention(ctx, { mode: Mode, until: RetainUntilDate }, 'RetainUntilDate');
-    await putRetention(
-      ctx,
-      { bucket, key, versionId: query.get('versionId'), record, requestId },
-      { requested, bypass: asksBypass(request) },
-    );
+    await putRetention(ctx, about(request), { requested, bypass: asksBypass(request) });
     return emptyReply(200);
   },
 };
@@ -87,13 +104,8 @@ export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, 
 export const PutObjectLegalHold: WithFacts<'PutObjectLegalHold'> = {
   facts: legalHoldFacts,
   async handle(ctx, request) {
-    const { bucket, key, query, record, requestId } = request;
     const { Status } = legalHoldIn(request.body);
-    await putLegalHold(
-      ctx,
-      { bucket, key, versionId: query.get('versionId'), record, requestId },
-      Status === 'ON',
-    );
+    await putLegalHold(ctx, about(request), Status === 'ON');
     return emptyReply(200);
   },
 };
@@ -115,7 +127,7 @@ export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
 };
 
 export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
-  const { bucket, key, query, record, requestId } = request;
+  const { bucket } = request;
   const authorized = requireTarget(request);
   const { owner } = authorized;
   const input = await readPutAcl(ctx, request, { of: 'object', owner });
@@ -127,14 +139,10 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
   });
   if (grants === undefined) return emptyReply(200, versionHeader(request, authorized));
   const row = await amendVersion(ctx, {
-    bucket,
-    key,
-    versionId: query.get('versionId'),
-    record,
-    requestId,
+    ...about(request),
     amend: async (row, current) => {
       const { acl, ...found } = row;
-      // The caller was judged by another version, which may have been another's.
+      // The grants were made for the owner of another version.
       if (found.version !== authorized.version) throw fail('OperationAborted');
       await assertUnblocked(ctx, current, grants);
       const next = isPlainAcl(grants, owner) ? undefined : grants;
@@ -179,13 +187,8 @@ export const DeleteObjectTagging: HandlerOf<'DeleteObjectTagging'> = async (ctx,
 };
 
 async function setTags(ctx: Context, request: AuthorizedInBucket, tags: Tags): Promise<ObjectRow> {
-  const { bucket, key, query, record, requestId } = request;
   return amendVersion(ctx, {
-    bucket,
-    key,
-    record,
-    versionId: query.get('versionId'),
-    requestId,
+    ...about(request),
     amend: (row) => {
       const { tags: former = [], ...rest } = row.headers;
       if (tags.length === 0 && former.length === 0) return row;
@@ -202,9 +205,7 @@ const daysMax = 36_500;
 
 /** 202 for a first restore, though it is done; 200 for another one, which sets a new end (public API). */
 export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, request) => {
-  const { bucket, key, query, record, requestId } = request;
-  const about = { bucket, key, versionId: query.get('versionId'), record, requestId };
-  const { wasRestored } = await restoreVersion(ctx, about, parseDays(request));
+  const { wasRestored } = await restoreVersion(ctx, about(request), parseDays(request));
   return emptyReply(wasRestored ? 200 : 202);
 };
 
@@ -224,13 +225,13 @@ function parseDays({ body }: AuthorizedInBucket): number {
 
 /** UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. */
 export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async (ctx, request) => {
-  const { bucket, query, record, requestId } = request;
   const row = requireTarget(request);
   const body = readXml(objectEncryption, 'ObjectEncryption', request.body, { maxBytes: bodyMaxDefault });
   const { KMSKeyArn, BucketKeyEnabled } = body['SSE-KMS'];
   const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
   const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
   const user = openKeyUser(ctx, request);
-  await rewrapKey(ctx, { bucket, row, versionId: query.get('versionId'), how, user, record, requestId });
+  const { key: _, ...amendment } = about(request);
+  await rewrapKey(ctx, { ...amendment, row, how, user });
   return emptyReply(200, versionHeader(request, row));
 };
