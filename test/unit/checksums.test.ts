@@ -2,7 +2,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { type CrcName, combineCrcs, compositeChecksum } from '../../src/domain/content/digests.ts';
+import {
+  type CrcName,
+  type checksumFacts,
+  combineCrcs,
+  compositeChecksum,
+} from '../../src/domain/content/digests.ts';
 
 const hasher = nodeHasher();
 const hex = (digest: Uint8Array) => Buffer.from(digest).toString('hex');
@@ -45,4 +50,15 @@ test('a composite checksum is the hash of the digests and the number of parts', 
   const digests = ['one', 'two'].map((text) => hasher.once('sha256', new TextEncoder().encode(text)));
   const expected = Buffer.from(hasher.once('sha256', Buffer.concat(digests))).toString('base64');
   expect(compositeChecksum(hasher, 'sha256', digests)).toBe(`${expected}-2`);
+});
+
+test('an algorithm that is no CRC cannot have the type FULL_OBJECT', () => {
+  const facts: (typeof checksumFacts)['SHA512'][] = [
+    { hash: 'crc32', bytes: 4, types: ['FULL_OBJECT'], fallback: 'FULL_OBJECT' },
+    { hash: 'sha512', bytes: 64, types: ['COMPOSITE'], fallback: 'COMPOSITE' },
+    // @ts-expect-error A FULL_OBJECT checksum cannot be computed from digests.
+    { hash: 'sha512', bytes: 64, types: ['COMPOSITE', 'FULL_OBJECT'], fallback: 'COMPOSITE' },
+  ];
+  expect(facts.length).toBe(3);
+  expect(() => combineCrcs('sha512', [])).toThrow('a sha512 does not follow from those of the parts');
 });

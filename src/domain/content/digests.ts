@@ -11,16 +11,19 @@ import { type ClaimedDigests, ContentMismatch, DataUnavailable } from '../../por
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
 
-interface ChecksumFacts {
+/** What the checksum of an object in parts can be, and its type where the client names none (public API). */
+interface Types<Hash, Type> {
   /** What computes it: `backends/crypto` has the hash for each runtime. */
-  readonly hash: HashName;
+  readonly hash: Hash;
+  readonly types: readonly Type[];
+  readonly fallback: Type;
+}
+
+/** FULL_OBJECT follows from the checksums of the parts by `combineCrcs`, so only a CRC may have it. */
+type ChecksumFacts = (Types<HashName, 'COMPOSITE'> | Types<CrcName, Checksum['type']>) & {
   /** Length of the digest in bytes, to tell a malformed value from a wrong one. */
   readonly bytes: number;
-  /** What the checksum of an object in parts can be (public API). */
-  readonly types: readonly Checksum['type'][];
-  /** The type where the client names none (public API). */
-  readonly fallback: Checksum['type'];
-}
+};
 
 const ofDigests = { types: ['COMPOSITE'], fallback: 'COMPOSITE' } as const;
 const ofEither = { types: ['COMPOSITE', 'FULL_OBJECT'], fallback: 'COMPOSITE' } as const;
@@ -165,7 +168,7 @@ const fields: Readonly<Record<CrcName, Field>> = {
 };
 
 /** Whether the checksum of a content follows from those of its parts. */
-export const isCrc = (name: HashName): name is CrcName => name in fields;
+const isCrc = (name: HashName): name is CrcName => name in fields;
 
 /** The product of two polynomials modulo the field's, all reflected: the top bit is x⁰. */
 function multiply({ bits, polynomial }: Field, a: bigint, b: bigint): bigint {
@@ -207,8 +210,12 @@ interface PartChecksum {
   readonly size: number;
 }
 
-/** The FULL_OBJECT checksum of all parts in order. Parts of one size, the usual case, share the power. */
-export function combineCrcs(name: CrcName, parts: readonly PartChecksum[]): Uint8Array {
+/**
+ * The FULL_OBJECT checksum of all parts in order. Parts of one size, the usual case, share the power.
+ * @throws Error for a hash that is no CRC
+ */
+export function combineCrcs(name: HashName, parts: readonly PartChecksum[]): Uint8Array {
+  if (!isCrc(name)) throw new Error(`a ${name} does not follow from those of the parts`);
   const field = fields[name];
   const powers = new Map<number, bigint>();
   let whole = 0n;

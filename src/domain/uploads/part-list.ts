@@ -7,13 +7,7 @@ import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import { compositeEtag } from '../../ports/cryptography.ts';
 import type { ForwardedPart } from '../../ports/object-bytes.ts';
-import {
-  type ChecksumAlgorithm,
-  checksumFacts,
-  combineCrcs,
-  compositeChecksum,
-  isCrc,
-} from '../content/digests.ts';
+import { type ChecksumAlgorithm, checksumFacts, combineCrcs, compositeChecksum } from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { type Freed, freedBy } from '../quotas/amounts.ts';
 import type { UploadCtx } from './upload-session.ts';
@@ -155,7 +149,7 @@ function objectChecksum(
     size,
   }));
   const value =
-    type === 'FULL_OBJECT' && isCrc(hash)
+    type === 'FULL_OBJECT'
       ? toBase64(combineCrcs(hash, parts))
       : compositeChecksum(
           hasher,

@@ -111,7 +111,8 @@ function readChecksumType(
       'InvalidRequest',
       'The checksum-type header can only be used with the checksum-algorithm header.',
     );
-  if (!checksumFacts[algorithm].types.includes(raw)) {
+  const types: readonly Checksum['type'][] = checksumFacts[algorithm].types;
+  if (!types.includes(raw)) {
     throw fail(
       'InvalidRequest',
       `The ${raw} checksum type cannot be used with the ${algorithm} checksum algorithm.`,
