@@ -2,9 +2,7 @@
 
 import { assertOwnAllowed, ownPrincipal } from '../../auth/administer.ts';
 import { fail } from '../../base/errors.ts';
-import { fromBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
-import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../domain/buckets/signing-key.ts';
 import {
   type AccessKey,
   createAccessKey,
@@ -39,7 +37,6 @@ import {
   jsonReply,
   nameIn,
   openCallTurns,
-  seconds,
 } from './call.ts';
 import { assertExactNames } from './iam-entities.ts';
 
@@ -237,42 +234,3 @@ export const ImportAccessKey: AdminHandler<'ImportAccessKey'> = async (
   const { accessKey, status, created } = imported;
   return jsonReply({ account, user, accessKey, status, createdAt: Math.floor(created / 1000) });
 };
-
-// The signing key of a bucket: rotate, status, delete (spec, "Operator JSON API"). Times are Unix seconds.
-
-export const RotateBucketSigningKey: AdminHandler<'RotateBucketSigningKey'> = async (
-  ctx,
-  { params, body: { key_id }, record },
-) => {
-  const { key, secret } = await rotateSigningKey(ctx, params.get('name') ?? '', { keyId: key_id, record });
-  return jsonReply({
-    key_id: key.keyId,
-    secret_access_key: secret,
-    created_at: seconds(key.createdAt),
-    wrapped_dek_length: fromBase64(key.wrapped).length,
-  });
-};
-
-export const GetBucketSigningKeyStatus: AdminHandler<'GetBucketSigningKeyStatus'> = async (
-  ctx,
-  { params },
-) => {
-  const { keyId: id, createdAt, ageMs, isExpired } = await signingKeyStatus(ctx, params.get('name') ?? '');
-  return jsonReply({
-    key_id: id,
-    created_at: seconds(createdAt),
-    age_days: ageMs / dayMs,
-    max_age_days: ctx.config.SVC_KEY_MAX_AGE / dayMs,
-    expired: isExpired,
-  });
-};
-
-export const DeleteBucketSigningKey: AdminHandler<'DeleteBucketSigningKey'> = async (
-  ctx,
-  { params, record },
-) => {
-  await deleteSigningKey(ctx, params.get('name') ?? '', record);
-  return emptyReply(204);
-};
-
-const dayMs = 24 * 60 * 60 * 1000;

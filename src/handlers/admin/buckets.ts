@@ -1,8 +1,9 @@
-/** Buckets as operators see all of them, and as each account sees its own; their access points. */
+/** Buckets as operators see all of them, and as each account sees its own; their placement, default class, signing keys and access points. */
 import { bucketPolicy } from '../../auth/bucket-policy.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../base/errors.ts';
+import { fromBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import {
   accessPointArn,
@@ -18,8 +19,8 @@ import {
 import { isPublicAcl } from '../../domain/access/acl.ts';
 import { readOwnership } from '../../domain/access/object-ownership.ts';
 import { createBucket, deleteBucket, explainRemains } from '../../domain/buckets/bucket.ts';
-import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
-import { lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
+import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../domain/buckets/signing-key.ts';
+import { changeBucket, lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
 import { type OwnedBucket, pageOwnedBuckets } from '../../domain/common/owned-buckets.ts';
 import { inParallelTurns } from '../../domain/common/turns.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
@@ -28,12 +29,13 @@ import { changeOwner } from '../../domain/quotas/bucket-owner.ts';
 import { readBucketUsage } from '../../metadata/buckets/usage.ts';
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { findStorageClassName } from '../../ports/storage-classes.ts';
 import { bucketsPageDefault } from '../../protocol/admin/objects.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { readAccessPointPolicy, storeAccessPointPolicy } from '../common/access-point-policy.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
 import { emptyReply } from '../handler.ts';
-import { type AdminHandler, type AdminRequest, jsonReply, openCallTurns } from './call.ts';
+import { type AdminHandler, type AdminRequest, jsonReply, openCallTurns, seconds } from './call.ts';
 
 // The buckets of all accounts: list, detail, and change of the owner.
 
@@ -146,6 +148,153 @@ export const PutBucketOwner: AdminHandler<'PutBucketOwner'> = async (
   if (policy === undefined) return jsonReply({ policy: 'none' });
   return jsonReply({ policy: isDropped ? 'dropped' : 'kept', policyText: policy.text });
 };
+
+// The placement of a bucket: which clusters its objects go to.
+
+/** Undefined where none is set. */
+const placementJson = ({ name, placement, placementMode }: BucketRow) =>
+  placement && { bucket: name, placement, mode: placementMode || ('weighted' as const) };
+
+/** @throws NoSuchBucketPlacement */
+function showPlacement(bucket: BucketRow) {
+  const visible = placementJson(bucket);
+  if (visible === undefined) throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
+  return jsonReply(visible);
+}
+
+export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) =>
+  showPlacement(await openBucket(ctx, params.get('name') ?? ''));
+
+export const PutBucketPlacement: AdminHandler<'PutBucketPlacement'> = async (
+  ctx,
+  { params, body, record, match },
+) => {
+  const { placement, mode = 'weighted' } = body;
+  await assertPossible(ctx, placement);
+  const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
+    record,
+    change: (bucket) => {
+      match(placementJson(bucket));
+      return { ...bucket, placement: Object.fromEntries(placement), placementMode: mode };
+    },
+  });
+  return showPlacement(row);
+};
+
+export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = async (
+  ctx,
+  { params, record, match },
+) => {
+  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
+    record,
+    change: (row) => {
+      match(placementJson(row));
+      const { placement: _, placementMode: __, ...bucket } = row;
+      return bucket;
+    },
+  });
+  return { status: 204, headers: [] };
+};
+
+/** Accepts pending clusters and clusters without a weight; also draining ones, because they may become live again. */
+async function assertPossible(ctx: Context, placement: ReadonlyMap<string, number>): Promise<void> {
+  const { states } = await ctx.clusterStates.view();
+  for (const id of placement.keys()) {
+    const state = states.get(id);
+    if (state === undefined || state === 'removed')
+      throw fail('InvalidArgument', {
+        message: `placement names cluster ${id}; there are: ${[...states.keys()].join(', ')}.`,
+        field: `placement.${id}`,
+      });
+  }
+  if (![...placement.values()].some((weight) => weight > 0))
+    throw fail('InvalidArgument', {
+      message: 'placement gives no cluster a weight above 0.',
+      field: 'placement',
+    });
+}
+
+// The storage class of what is written to a bucket without one.
+
+const defaultClassJson = ({ name, defaultClass }: BucketRow) => ({
+  bucket: name,
+  defaultClass: defaultClass ?? 'STANDARD',
+  isSet: defaultClass !== undefined,
+});
+
+export const GetBucketDefaultClass: AdminHandler<'GetBucketDefaultClass'> = async (ctx, { params }) =>
+  jsonReply(defaultClassJson(await openBucket(ctx, params.get('name') ?? '')));
+
+export const PutBucketDefaultClass: AdminHandler<'PutBucketDefaultClass'> = async (
+  ctx,
+  { params, body, record, match },
+) => {
+  const asked = body.defaultClass;
+  const defaultClass = findStorageClassName(asked);
+  if (defaultClass === undefined)
+    throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
+  const change = (bucket: BucketRow): BucketRow => {
+    match(defaultClassJson(bucket));
+    return { ...bucket, defaultClass };
+  };
+  return jsonReply(
+    defaultClassJson(
+      await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change }),
+    ),
+  );
+};
+
+export const DeleteBucketDefaultClass: AdminHandler<'DeleteBucketDefaultClass'> = async (
+  ctx,
+  { params, record, match },
+) => {
+  const change = (row: BucketRow): BucketRow => {
+    match(defaultClassJson(row));
+    const { defaultClass: _, ...bucket } = row;
+    return bucket;
+  };
+  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
+  return { status: 204, headers: [] };
+};
+
+// The signing key of a bucket: rotate, status, delete (spec, "Operator JSON API"). Times are Unix seconds.
+
+export const RotateBucketSigningKey: AdminHandler<'RotateBucketSigningKey'> = async (
+  ctx,
+  { params, body: { key_id }, record },
+) => {
+  const { key, secret } = await rotateSigningKey(ctx, params.get('name') ?? '', { keyId: key_id, record });
+  return jsonReply({
+    key_id: key.keyId,
+    secret_access_key: secret,
+    created_at: seconds(key.createdAt),
+    wrapped_dek_length: fromBase64(key.wrapped).length,
+  });
+};
+
+export const GetBucketSigningKeyStatus: AdminHandler<'GetBucketSigningKeyStatus'> = async (
+  ctx,
+  { params },
+) => {
+  const { keyId: id, createdAt, ageMs, isExpired } = await signingKeyStatus(ctx, params.get('name') ?? '');
+  return jsonReply({
+    key_id: id,
+    created_at: seconds(createdAt),
+    age_days: ageMs / dayMs,
+    max_age_days: ctx.config.SVC_KEY_MAX_AGE / dayMs,
+    expired: isExpired,
+  });
+};
+
+export const DeleteBucketSigningKey: AdminHandler<'DeleteBucketSigningKey'> = async (
+  ctx,
+  { params, record },
+) => {
+  await deleteSigningKey(ctx, params.get('name') ?? '', record);
+  return emptyReply(204);
+};
+
+const dayMs = 24 * 60 * 60 * 1000;
 
 // Creates and deletes buckets for an operator.
 

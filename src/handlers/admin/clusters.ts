@@ -1,6 +1,5 @@
-/** Clusters, their drains, the default class of a bucket, and placement. */
+/** Clusters and their drains. */
 
-import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
   changeCluster,
@@ -9,11 +8,8 @@ import {
   type Trigger,
 } from '../../domain/clusters/cluster-states.ts';
 import { drainImpact } from '../../domain/clusters/drains.ts';
-import { changeBucket, openBucket } from '../../domain/common/buckets.ts';
 import { confirmedProgress } from '../../domain/rebalance/evacuations.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
-import type { BucketRow } from '../../metadata/tables.ts';
-import { findStorageClassName } from '../../ports/storage-classes.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 
@@ -78,49 +74,6 @@ export const DrainCluster: AdminHandler<'DrainCluster'> = (ctx, call) =>
 export const UndrainCluster: AdminHandler<'UndrainCluster'> = (ctx, call) =>
   change(ctx, call, { trigger: 'undrain' });
 
-// The storage class of what is written to a bucket without one.
-
-const defaultClassJson = ({ name, defaultClass }: BucketRow) => ({
-  bucket: name,
-  defaultClass: defaultClass ?? 'STANDARD',
-  isSet: defaultClass !== undefined,
-});
-
-export const GetBucketDefaultClass: AdminHandler<'GetBucketDefaultClass'> = async (ctx, { params }) =>
-  jsonReply(defaultClassJson(await openBucket(ctx, params.get('name') ?? '')));
-
-export const PutBucketDefaultClass: AdminHandler<'PutBucketDefaultClass'> = async (
-  ctx,
-  { params, body, record, match },
-) => {
-  const asked = body.defaultClass;
-  const defaultClass = findStorageClassName(asked);
-  if (defaultClass === undefined)
-    throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
-  const change = (bucket: BucketRow): BucketRow => {
-    match(defaultClassJson(bucket));
-    return { ...bucket, defaultClass };
-  };
-  return jsonReply(
-    defaultClassJson(
-      await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change }),
-    ),
-  );
-};
-
-export const DeleteBucketDefaultClass: AdminHandler<'DeleteBucketDefaultClass'> = async (
-  ctx,
-  { params, record, match },
-) => {
-  const change = (row: BucketRow): BucketRow => {
-    match(defaultClassJson(row));
-    const { defaultClass: _, ...bucket } = row;
-    return bucket;
-  };
-  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
-  return { status: 204, headers: [] };
-};
-
 // The expected effect of a drain, and the progress of a running one.
 
 export const GetDrainProgress: AdminHandler<'GetDrainProgress'> = async (ctx, { params }) => {
@@ -151,68 +104,3 @@ export const GetDrainImpact: AdminHandler<'GetDrainImpact'> = async (ctx, { para
   const { id } = await openCluster(ctx, params.get('id') ?? '');
   return jsonReply({ cluster: id, ...(await drainImpact(ctx, id, query.after)) });
 };
-
-// The placement of a bucket: which clusters its objects go to.
-
-/** Undefined where none is set. */
-const placementJson = ({ name, placement, placementMode }: BucketRow) =>
-  placement && { bucket: name, placement, mode: placementMode || ('weighted' as const) };
-
-/** @throws NoSuchBucketPlacement */
-function showPlacement(bucket: BucketRow) {
-  const visible = placementJson(bucket);
-  if (visible === undefined) throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
-  return jsonReply(visible);
-}
-
-export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) =>
-  showPlacement(await openBucket(ctx, params.get('name') ?? ''));
-
-export const PutBucketPlacement: AdminHandler<'PutBucketPlacement'> = async (
-  ctx,
-  { params, body, record, match },
-) => {
-  const { placement, mode = 'weighted' } = body;
-  await assertPossible(ctx, placement);
-  const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
-    record,
-    change: (bucket) => {
-      match(placementJson(bucket));
-      return { ...bucket, placement: Object.fromEntries(placement), placementMode: mode };
-    },
-  });
-  return showPlacement(row);
-};
-
-export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = async (
-  ctx,
-  { params, record, match },
-) => {
-  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
-    record,
-    change: (row) => {
-      match(placementJson(row));
-      const { placement: _, placementMode: __, ...bucket } = row;
-      return bucket;
-    },
-  });
-  return { status: 204, headers: [] };
-};
-
-/** Accepts pending clusters and clusters without a weight; also draining ones, because they may become live again. */
-async function assertPossible(ctx: Context, placement: ReadonlyMap<string, number>): Promise<void> {
-  const { states } = await ctx.clusterStates.view();
-  for (const id of placement.keys()) {
-    const state = states.get(id);
-    if (state === undefined || state === 'removed')
-      throw fail('InvalidArgument', {
-        message: `placement names cluster ${id}; there are: ${[...states.keys()].join(', ')}.`,
-        field: `placement.${id}`,
-      });
-  }
-  if (![...placement.values()].some((weight) => weight > 0))
-    throw fail('InvalidArgument', {
-      message: 'placement gives no cluster a weight above 0.',
-      field: 'placement',
-    });
-}

@@ -1,70 +1,18 @@
 /**
- * Reads of a metadata file with damage: a scan and the sweep of expired rows continue after what is damaged, and a check of the whole file
- * names all of it as operators and fsck know it.
+ * Reads of a metadata file with damage: the sweep of expired rows continues after what is damaged, and a check of the whole file names all
+ * of it as operators and fsck know it. Scans are in `store.ts`.
  */
 import { closeSync, openSync } from 'node:fs';
-import {
-  type AnyTable,
-  MetadataDamaged,
-  type MetadataFault,
-  type Range,
-  type RowOf,
-  type Stored,
-} from '../../../ports/metadata-store.ts';
+import { type AnyTable, MetadataDamaged, type MetadataFault } from '../../../ports/metadata-store.ts';
 import { buildOrder, compareBytes, passed, type Span } from '../key-order.ts';
 import { expiryKey, expiryTime, kindSpan, rowKeyOf, space } from '../records/codec.ts';
 import { removalsPerTransaction, removeExpired } from '../records/expiries.ts';
-import { RecordCursor, type Scanned } from '../records/store.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
 import type { CheckedDatabase } from './checked-database.ts';
 import { showKey } from './damage.ts';
 import { PageDamaged, passedPage, rangesMax } from './damaged-pages.ts';
-import type { Journal, LoopTurn } from './journal.ts';
+import type { Journal } from './journal.ts';
 import { dataFile } from './meta-page.ts';
-
-export class EmbeddedCursor<T extends AnyTable> extends RecordCursor<T> {
-  readonly #turn: LoopTurn;
-  /** Read ahead of a damaged row, and handed out after the error. */
-  #buffered: Stored<RowOf<T>>[] = [];
-  #isBehindDamage = false;
-
-  constructor(scanned: Scanned<T>, range: Range<T>, turn: LoopTurn) {
-    super(scanned, range);
-    this.#turn = turn;
-  }
-
-  override async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    if (this.#turn.isOver()) await this.#turn.next();
-    const rows = this.#buffered.splice(0);
-    if (rows.length > 0 || count <= 0 || this.isDone()) return rows;
-    try {
-      this.read({ count, rows, isBehindDamage: this.#isBehindDamage });
-      this.#isBehindDamage = false;
-      return rows;
-    } catch (cause) {
-      if (cause instanceof MetadataDamaged) this.#passOver(cause, rows);
-      throw cause;
-    }
-  }
-
-  /** A caller that continues after the error gets all other rows of the range, as far as they can be found. */
-  #passOver(cause: MetadataDamaged, rows: Stored<RowOf<T>>[]): void {
-    const wasBehindDamage = this.#isBehindDamage;
-    this.#buffered = rows;
-    this.#isBehindDamage = true;
-    const { low, high, reverse } = this.span;
-    if (cause instanceof PageDamaged) {
-      this.span = passedPage(this.span, cause.range);
-      return;
-    }
-    const { key } = cause;
-    // The row ahead of the span may be what is damaged: the span is whole then.
-    const isAhead = compareBytes(key, reverse ? high : low) < 0 !== reverse;
-    const isInside = compareBytes(key, low) >= 0 && compareBytes(key, high) < 0;
-    if (isInside) this.span = passed(this.span, key);
-    else if (!isAhead || wasBehindDamage) this.span = { ...this.span, low: high };
-  }
-}
 
 // Rows that expire: an index entry for each, sorted by time, and the sweep that removes both when they are due.
 

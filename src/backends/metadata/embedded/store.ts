@@ -12,19 +12,21 @@ import {
   type At,
   type Cursor,
   localHealth,
-  type MetadataDamaged,
+  MetadataDamaged,
   type MetadataFault,
   type MetadataHealth,
   type MetadataStore,
   type Range,
   type RowOf,
+  type Stored,
   StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
 import type { DiskSpace } from '../../disk-space.ts';
-import type { Columns } from '../key-order.ts';
-import { type RecordOptions, RecordStore } from '../records/store.ts';
+import { type Columns, compareBytes, passed } from '../key-order.ts';
+import { RecordCursor, type RecordOptions, RecordStore, type Scanned } from '../records/store.ts';
 import { assertRow, assertUpdate } from '../rules.ts';
-import { EmbeddedCursor, Expiries, verifyFile } from './damaged-reads.ts';
+import { PageDamaged, passedPage } from './damaged-pages.ts';
+import { Expiries, verifyFile } from './damaged-reads.ts';
 import { type Database, openEnvironment } from './environment.ts';
 import { Journal, LoopTurn } from './journal.ts';
 import { dataFile } from './meta-page.ts';
@@ -135,4 +137,49 @@ function readHealth(directory: string, inode: number | undefined): MetadataHealt
   if (findInode(directory) !== inode)
     throw new StoreUnavailable(`${path} was moved or replaced while it is in use`);
   return localHealth('embedded', { releaseVersion: 'lmdb', usedBytes: statSync(path).size });
+}
+
+/** A scan, which continues after damaged rows and pages. */
+class EmbeddedCursor<T extends AnyTable> extends RecordCursor<T> {
+  readonly #turn: LoopTurn;
+  /** Read ahead of a damaged row, and handed out after the error. */
+  #buffered: Stored<RowOf<T>>[] = [];
+  #isBehindDamage = false;
+
+  constructor(scanned: Scanned<T>, range: Range<T>, turn: LoopTurn) {
+    super(scanned, range);
+    this.#turn = turn;
+  }
+
+  override async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    if (this.#turn.isOver()) await this.#turn.next();
+    const rows = this.#buffered.splice(0);
+    if (rows.length > 0 || count <= 0 || this.isDone()) return rows;
+    try {
+      this.read({ count, rows, isBehindDamage: this.#isBehindDamage });
+      this.#isBehindDamage = false;
+      return rows;
+    } catch (cause) {
+      if (cause instanceof MetadataDamaged) this.#passOver(cause, rows);
+      throw cause;
+    }
+  }
+
+  /** A caller that continues after the error gets all other rows of the range, as far as they can be found. */
+  #passOver(cause: MetadataDamaged, rows: Stored<RowOf<T>>[]): void {
+    const wasBehindDamage = this.#isBehindDamage;
+    this.#buffered = rows;
+    this.#isBehindDamage = true;
+    const { low, high, reverse } = this.span;
+    if (cause instanceof PageDamaged) {
+      this.span = passedPage(this.span, cause.range);
+      return;
+    }
+    const { key } = cause;
+    // The row ahead of the span may be what is damaged: the span is whole then.
+    const isAhead = compareBytes(key, reverse ? high : low) < 0 !== reverse;
+    const isInside = compareBytes(key, low) >= 0 && compareBytes(key, high) < 0;
+    if (isInside) this.span = passed(this.span, key);
+    else if (!isAhead || wasBehindDamage) this.span = { ...this.span, low: high };
+  }
 }
