@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { keyProviderNames } from '../../src/config/keys.ts';
 import { findingKinds } from '../../src/domain/fsck/findings.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
+import { buckets } from '../../src/metadata/tables.ts';
 import { sinkKinds } from '../../src/ports/event-sink.ts';
 import { stages } from '../../src/ports/trace.ts';
 import { checksumNames } from '../../src/protocol/schemas/common.ts';
@@ -366,4 +367,25 @@ test('the console shows each column of the audit log, but those with a reason', 
   ).toEqual(Object.keys(notInDetails).sort());
   expect(details).toContain('<Status key="status" {...row} />');
   expect(isRead('requestId')).toBe(true);
+});
+
+/** Columns of `buckets` that GetBucket and ListBuckets do not read, and why. */
+const notInBuckets: Readonly<Record<string, string>> = {
+  generation: 'a fence',
+  closedAt: 'set while a DeleteBucket runs',
+  ageSlots: 'a layout of the age index',
+  accountQuota: 'the epoch of a quota',
+  userQuota: 'the same',
+  creatorId: 'an id that `creator` shows as a name',
+  ownedSince: 'what owners may read is decided by it',
+};
+
+test('the operator API shows each column of buckets, but those with a reason', () => {
+  const source = readFileSync('src/handlers/admin/buckets.ts', 'utf8');
+  const isRead = (column: string) => new RegExp(`\\brow\\.${column}\\b`).test(source);
+  expect(
+    Object.keys(buckets.columns)
+      .filter((column) => !isRead(column))
+      .sort(),
+  ).toEqual(Object.keys(notInBuckets).sort());
 });
