@@ -22,7 +22,7 @@ import {
   type Selected,
 } from '../request/request.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
-import { assertMayAsk, admitToBucket, limitedContent, permit } from './permit.ts';
+import { admitToBucket, assertMayAsk, limitedContent, permit } from './permit.ts';
 import { showIndex } from './site.ts';
 import { assertUnsentFits, PacedBody, reserveStreamed } from './traffic.ts';
 
