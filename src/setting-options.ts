@@ -78,6 +78,8 @@ export interface SettingOptions {
   readonly dekCacheTtl?: string | undefined;
   /** The age at which the signing key of a bucket expires: requests are refused with KeyExpired until it is rotated. A duration such as `90s`. Default `2160h`. In [24h, 8760h]. */
   readonly keyMaxAge?: string | undefined;
+  /** Former master keys that masterKeyFile no longer holds, each by the name that a refused start prints. What they have sealed cannot be opened. */
+  readonly masterKeysRetired?: string | undefined;
   /** Refuses customer keys (SSE-C) that are sent over plain HTTP. Default `true`. */
   readonly sseCRequireTls?: boolean | undefined;
   /** Where metadata is stored: in the memory of this process, in the data directory, in Cassandra, or in TiKV. Default `memory`. */

@@ -150,6 +150,7 @@ export const errorCodes = [
   'RequestHeaderSectionTooLarge',
   'RequestTimeTooSkewed',
   'RequestTimeout',
+  'SecretUnreadable',
   'ServerSideEncryptionConfigurationNotFoundError',
   'ServiceUnavailable',
   'SignatureDoesNotMatch',

@@ -256,6 +256,12 @@ export const keySettings = {
     range: ['24h', '8760h'],
     doc: 'The age at which the signing key of a bucket expires: requests are refused with KeyExpired until it is rotated.',
   }),
+  SVC_MASTER_KEYS_RETIRED: list({
+    kind: 'list of names of master keys',
+    doc: 'Former master keys that SVC_MASTER_KEY_FILE no longer holds, each by the name that a refused start prints. What they have sealed cannot be opened.',
+    item: (input) =>
+      /^[0-9a-f]{16}$/.test(input) ? value(input) : fault('is not a name of 16 hexadecimal digits'),
+  }),
   SVC_SSE_C_REQUIRE_TLS: toggle('true', 'Refuses customer keys (SSE-C) that are sent over plain HTTP.'),
 } as const;
 

@@ -1,9 +1,10 @@
 /**
  * The installation that metadata, chunks and master key belong to. Its id is stored in a row of the metadata and in a file beside the
- * chunks of every cluster; the row also names the current key and the marked clusters. A start compares them, so that a
+ * chunks of every cluster; the row also names the master keys and the marked clusters. A start compares them, so that a
  * missing, empty, swapped or unmounted directory is refused, and never taken for a new one.
  */
 
+import { toHex } from '../base/text/hex.ts';
 import { MetadataDamaged, type MetadataStore, type Revision } from '../ports/metadata-store.ts';
 import { findTask, type TaskKind } from './background/tasks.ts';
 import type { ClusterRow } from './records/clusters.ts';
@@ -16,6 +17,11 @@ interface Installation {
   readonly format: number;
   /** The name of the current master key; absent when the key exists only in the memory of this process. */
   readonly key?: string;
+  /**
+   * The names of all master keys that were the current one, because each may have sealed secrets. A row of a version that stored only
+   * the current key gets all keys of the file.
+   */
+  readonly keys?: readonly string[];
   /** Clusters that have the id beside their chunks; for pools of Ceph `<cluster>/<pool>/<namespace>`. */
   readonly clusters: readonly string[];
   /** The installation was just begun or adopted; some clusters may not have its id yet. */
@@ -98,6 +104,8 @@ export interface FoundWorld {
   /** Names of the master keys, the current one first; none when they are not kept. */
   readonly keys: readonly string[];
   readonly keyFile: string | undefined;
+  /** Former master keys, in hexadecimal, that the operator has declared gone (`SVC_MASTER_KEYS_RETIRED`). */
+  readonly retired?: readonly string[];
 }
 
 /**
@@ -145,9 +153,32 @@ function takenMeanwhile(
     : `installation ${id} was begun, and the chunks in ${taken.directory} belong to installation ${taken.mark}: correct the settings, or take the place over with \`sluice serve --init\``;
 }
 
-function wrongKey({ keys, keyFile }: FoundWorld, { id, key }: Installation): string | undefined {
-  if (key === undefined || keys.length === 0 || keys.includes(key)) return undefined;
-  return `SVC_MASTER_KEY_FILE=${keyFile} is not the key of installation ${id}: it holds ${keys.join(', ')}, and secrets and objects are sealed under ${key}; restore that key, as a further line if the current one is to be used from now on`;
+/** The name of a master key as operators read and write it. */
+const formatKeyName = (name: string): string => toHex(Uint8Array.from(name, (char) => char.charCodeAt(0)));
+
+function wrongKey(
+  { keys, keyFile, retired = [] }: FoundWorld,
+  { id, key, keys: former = [] }: Installation,
+): string | undefined {
+  if (key === undefined || keys.length === 0) return undefined;
+  const isMissing = (name: string): boolean => !keys.includes(name) && !retired.includes(formatKeyName(name));
+  if (isMissing(key))
+    return `SVC_MASTER_KEY_FILE=${keyFile} is not the key of installation ${id}: it holds ${keys.map(formatKeyName).join(', ')}, and secrets and objects are sealed under ${formatKeyName(key)}; restore that key, as a further line if the current one is to be used from now on`;
+  const missing = former.filter(isMissing).map(formatKeyName);
+  if (missing.length === 0) return undefined;
+  return `SVC_MASTER_KEY_FILE=${keyFile} lacks a former key of installation ${id}: ${missing.join(', ')}, under which access keys, MFA devices, peers and objects may be sealed; restore each as a further line, or name it in SVC_MASTER_KEYS_RETIRED if nothing is sealed under it any more`;
+}
+
+/**
+ * The master keys under which secrets may be sealed, after a start with `keys`, the current one first. A row of a version that
+ * stored only the current key says nothing of earlier ones, so each key of the file counts.
+ */
+export function sealingKeys(
+  { key: former, keys: stored }: Pick<Installation, 'key' | 'keys'>,
+  keys: readonly string[],
+): readonly string[] {
+  const known = stored ?? [...(former === undefined ? [] : [former]), ...keys];
+  return [...new Set([...known, ...keys.slice(0, 1)])];
 }
 
 function wrongCluster(

@@ -92,7 +92,17 @@ export function compositeDigest(
 export const compositeEtag = (hasher: Pick<Hasher, 'create'>, digests: readonly Uint8Array[]): string =>
   `${toHex(compositeDigest(hasher, 'md5', digests))}-${digests.length}`;
 
-/** Sealing small secrets under the service's master key: object keys, secrets of access keys, session tokens. */
+/**
+ * A stored secret does not open: the master key that sealed it is missing, or its stored text was changed. A retry does not help.
+ */
+export class SecretUnreadable extends Error {}
+
+/**
+ * Sealing small secrets under the service's master key. These are sealed: keys of objects under SSE-S3 and of their uploads
+ * (`domain/content/wrapped-key.ts`), secrets of access keys of users and of roots of accounts (`domain/iam/access-keys.ts`), seeds of
+ * MFA devices (`domain/iam/mfa.ts`), keys of replication peers (`domain/replication/peers.ts`), seals of the audit log
+ * (`domain/events/seal-hours.ts`), session tokens (`auth/session/sessions.ts`). `test/tidy/sealed-secrets.test.ts` compares this list.
+ */
 export interface Sealer {
   /**
    * Encrypts and authenticates. The result differs each time and reveals only the length and the key's id.

@@ -254,6 +254,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 400,
     message: 'Your connection was idle for too long while its body was expected.',
   },
+  SecretUnreadable: {
+    status: 500,
+    message:
+      'A secret that this request needs cannot be opened, because this service lacks the master key that sealed it. Trying again does not help; its operator has to restore the key.',
+  },
   ServerSideEncryptionConfigurationNotFoundError: {
     status: 404,
     message: 'The server side encryption configuration was not found.',

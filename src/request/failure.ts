@@ -1,6 +1,7 @@
 /** The one place that maps an error to the reply of the client, of a request or of one key of DeleteObjects, and to the line of the log. */
 import { fail, Refusal } from '../base/errors.ts';
 import { isStorageFull, isStorageReadOnly } from '../ports/chunk-store.ts';
+import { SecretUnreadable } from '../ports/cryptography.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
 import { ChunkDamaged, ChunkMissing, DataUnavailable } from '../ports/object-bytes.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
@@ -53,6 +54,14 @@ export function toFailure(cause: unknown, signal: AbortSignal): Failure {
       refusal: fail('InternalError', { cause }),
       level: 'ERROR',
       message: 'bytes of an object are damaged or missing: see docs/recovery.md',
+      fields: { cause },
+    };
+  if (cause instanceof SecretUnreadable)
+    return {
+      refusal: fail('SecretUnreadable', { cause }),
+      level: 'ERROR',
+      message:
+        'a secret does not open: SVC_MASTER_KEY_FILE lacks the key that sealed it; see docs/recovery.md',
       fields: { cause },
     };
   if (cause instanceof DataUnavailable)

@@ -16,6 +16,7 @@ import {
   type InstallationMode,
   putInstallation,
   type StoredInstallation,
+  sealingKeys,
 } from '../metadata/installation.ts';
 import type { Clock } from '../ports/clock.ts';
 import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts';
@@ -125,7 +126,8 @@ export async function checkInstallation(
     seen ??= new Map(clusters.map(({ markedAs, mark }) => [markedAs, mark]));
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
     const storedValue = former?.state;
-    const world = { stored: storedValue, rows, clusters, seen, keys, keyFile: config.SVC_MASTER_KEY_FILE };
+    const { SVC_MASTER_KEY_FILE: keyFile, SVC_MASTER_KEYS_RETIRED: retired } = config;
+    const world = { stored: storedValue, rows, clusters, seen, keys, keyFile, retired };
     const refusal = explainRefusal(world, mode);
     if (refusal !== undefined) {
       if (await isChanged(metadata, former)) continue;
@@ -136,7 +138,8 @@ export async function checkInstallation(
     const id = storedValue?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
     // The row first: a kill before the marks leaves clusters that are new, not chunks without metadata.
     if (former?.state === undefined) {
-      await putInstallation(metadata, { id, format: formatVersion, clusters: [], isMarking: true }, former);
+      const begun = { id, format: formatVersion, keys: [], clusters: [], isMarking: true } as const;
+      await putInstallation(metadata, begun, former);
       continue;
     }
     const markedNow: string[] = [];
@@ -145,8 +148,12 @@ export async function checkInstallation(
     const marked = [...new Set([...former.state.clusters, ...markedNow])];
     const [key] = keys;
     const { isMarking, ...state } = former.state;
-    const next = { ...state, clusters: marked, ...(key === undefined ? {} : { key }) };
-    const isKnown = next.key === state.key && marked.length === state.clusters.length;
+    const named = key === undefined ? {} : { key, keys: sealingKeys(state, keys) };
+    const next = { ...state, clusters: marked, ...named };
+    const isKnown =
+      next.key === state.key &&
+      next.keys?.length === state.keys?.length &&
+      marked.length === state.clusters.length;
     const isStored = isKnown && !isMarking && former.revision !== undefined;
     if (!isStored && !(await putInstallation(metadata, next, former))) continue;
     await copyInstallation(metadata, isStored ? former.state : next);

@@ -98,6 +98,8 @@ test('a master key that is missing is not made anew, and another one is refused'
   // The file has the new key first, which is the current one, and the former key as a further line.
   await writeFile(masterKey(), `${Buffer.alloc(32, 7).toString('base64')}\n${kept}`);
   await expectContent();
+  await writeFile(masterKey(), `${Buffer.alloc(32, 7).toString('base64')}\n`);
+  expect(await refused()).toMatch(/lacks a former key of installation [0-9a-f]{32}: [0-9a-f]{16}, under/);
 });
 
 test('a directory of an earlier version gets an identity at its first start', async () => {

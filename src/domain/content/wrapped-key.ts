@@ -5,7 +5,7 @@ import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import { cipherKeyBytes, SecretUnreadable } from '../../ports/cryptography.ts';
 import type { CustomerKey, KeyPlace, ObjectKey } from './extent-keys.ts';
 import { generateKey, type KeyUser, unwrapKey } from './provider-key.ts';
 import { type ChosenEncryption, chooseEncryption, type RequestedEncryption } from './requested-encryption.ts';
@@ -84,7 +84,9 @@ export async function openObjectKey(
   const bytes = await sealer.open(fromBase64(encryption.wrapped), wrappingContext(place));
   if (bytes !== undefined) return { bytes, encryption };
   if (encryption.by === 'customer') throw fail('AccessDenied');
-  throw new Error(`the key of ${place.key} in bucket ${place.bucket.id} does not open under the master key`);
+  throw new SecretUnreadable(
+    `the key of ${place.key} in bucket ${place.bucket.id} does not open under any master key`,
+  );
 }
 
 /** A customer key must be sent for an object that was encrypted with one, and for no other (public API). */

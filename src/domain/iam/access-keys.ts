@@ -15,6 +15,7 @@ import {
   removeAccessKey,
   toRecord,
 } from '../../metadata/iam.ts';
+import { SecretUnreadable } from '../../ports/cryptography.ts';
 import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import { drawKeyPair, findById, getNamed, type KeyPair, namedIn, putEntity } from './entities.ts';
 
@@ -142,7 +143,10 @@ export async function findKey(
   return stored === undefined ? undefined : { accessKey, ...toRecord<'key'>(stored).value };
 }
 
-/** The account and the secret of a key. The status of the key is in the account's records. */
+/**
+ * The account and the secret of a key. The status of the key is in the account's records.
+ * @throws SecretUnreadable
+ */
 export async function openAccessKey(
   { metadata, sealer }: Pick<Context, 'metadata' | 'sealer'>,
   accessKey: string,
@@ -150,7 +154,8 @@ export async function openAccessKey(
   const row = await findAccessKey(metadata, accessKey);
   if (row === undefined) return undefined;
   const secret = await sealer.open(row.secret, mutexKey(accessKey));
-  if (secret === undefined) throw new Error(`the secret of access key ${accessKey} does not open`);
+  if (secret === undefined)
+    throw new SecretUnreadable(`the secret of access key ${accessKey} does not open under any master key`);
   return { account: row.account, secretKey: decodeUtf8(secret) };
 }
 

@@ -10,7 +10,7 @@ import {
   toRecord,
   type UserRecord,
 } from '../../metadata/iam.ts';
-import type { Hasher } from '../../ports/cryptography.ts';
+import { type Hasher, SecretUnreadable } from '../../ports/cryptography.ts';
 import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
 import { findById, foldName, namedIn, type Page, putEntity, readRecordPage } from './entities.ts';
 
@@ -68,7 +68,8 @@ async function deviceIn(draft: AccountDraft, named: DeviceName): Promise<DeviceR
 async function openSeed({ sealer }: Pick<CodeCtx, 'sealer'>, account: string, device: DeviceRecord) {
   const sealed = Uint8Array.from(atob(device.seed), (char) => char.charCodeAt(0));
   const seed = await sealer.open(sealed, mutexKey(account, device.name));
-  if (seed === undefined) throw new Error(`the seed of MFA device ${device.name} does not open`);
+  if (seed === undefined)
+    throw new SecretUnreadable(`the seed of MFA device ${device.name} does not open under any master key`);
   return seed;
 }
 

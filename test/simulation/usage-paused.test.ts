@@ -1,4 +1,4 @@
-/** A leader of the usage rollup that is paused beyond its lease changes no bill. @storage */
+/** A leader of the usage rollup that is paused beyond its lease changes no bill. */
 import { expect, test } from 'vitest';
 import { rollUpUsage } from '../../src/workers/buckets.ts';
 import { pausedProcess } from '../support/paused-process.ts';
