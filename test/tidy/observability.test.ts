@@ -46,6 +46,16 @@ test('every alert has a severity, a summary, a section of the runbook, and a tes
   expect(sections.filter((name) => /^Sluice/.test(name ?? '') && !named.has(name))).toEqual([]);
 });
 
+test('the runbook has a row for each message of SlowDown', () => {
+  const messages = sourceFiles()
+    .filter((path) => !path.startsWith('src/runtime/testing/'))
+    .flatMap((path) => [...readFileSync(path, 'utf8').matchAll(/fail\(\s*'SlowDown',\s*['`]([^'`$]+)/g)])
+    .map(([, message = '']) => message.trim());
+  expect(messages.length).toBeGreaterThan(8);
+  const section = read('docs/runbook.md').split('## The limits behind SlowDown')[1]?.split('\n## ')[0] ?? '';
+  expect(messages.filter((message) => !section.includes(message))).toEqual([]);
+});
+
 test('every metric of the table is counted somewhere', () => {
   const source = sourceFiles()
     .filter((path) => !path.startsWith('src/metrics/'))
