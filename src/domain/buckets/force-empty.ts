@@ -306,7 +306,7 @@ async function abortUpload(
   { requestId }: Emptying,
 ): Promise<boolean> {
   const found = await findSession(ctx.metadata, uploadId);
-  // An upload that is being completed becomes an object, or the sweeper settles it.
+  // An upload that is being completed becomes an object, or gc settles it.
   const session = found?.row.session.state;
   // The parts of an aborted upload that is still in the list are to be freed.
   if (found === undefined || (session !== 'uploading' && session !== 'aborted')) return false;

@@ -132,12 +132,12 @@ async function completeReserved(
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {
-    // The outcome is unknown: the rows show it, and the sweeper asks again if this process cannot.
+    // The outcome is unknown: the rows show it, and gc settles it if this process cannot.
     await resolveCompleting(ctx, name.uploadId, op.id)
       .then(() => dropUncommitted(ctx, op, completion.name))
       .then(() => ctx.metadata.end(op))
       .catch((fault: unknown) => {
-        ctx.telemetry.log('WARN', 'a failed completion is left to the sweep', {
+        ctx.telemetry.log('WARN', 'a failed completion is left to gc', {
           request_id: requestId,
           cause: fault,
         });
@@ -423,7 +423,7 @@ async function finishCompleting(
       queueUpload(uploadId, { to: 'clear', requestId, due: now }),
     ],
   });
-  // Refused, because gc or the sweeper settled the session first.
+  // Refused, because gc settled the session first.
   if (!outcome.applied && result !== undefined) await addResult(ctx, uploadId, result);
 }
 
