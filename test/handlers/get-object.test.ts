@@ -41,7 +41,7 @@ describe.each(backends)('ranges on %s', (backend) => {
       ]);
       expect([refused.one('RangeRequested'), refused.one('ActualObjectSize')]).toEqual([range, '10']);
       const head = await world.client.head('/bucket/key', { headers: { range } });
-      expect([head.status, head.bytes.length]).toEqual([416, 0]);
+      expect([head.status, head.bytes.length, head.header('content-range')]).toEqual([416, 0, 'bytes */10']);
     },
   );
 
@@ -140,6 +140,7 @@ describe('partNumber of a simple object', () => {
     for (const number of ['2', '10000']) {
       const refused = await world.client.get(`/bucket/key?partNumber=${number}`);
       expect([refused.status, refused.code]).toEqual([400, 'InvalidPart']);
+      expect([refused.one('ActualPartCount'), refused.one('PartNumberRequested')]).toEqual(['1', number]);
       expect((await world.client.head(`/bucket/key?partNumber=${number}`)).status).toBe(400);
     }
     for (const number of ['0', '10001', '99999999', 'x', '-1', '1.5', '']) {

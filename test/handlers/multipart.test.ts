@@ -113,6 +113,11 @@ describe.each(backends)('on %s', (backend) => {
     ] as const) {
       const refused = await world.client.get(`${path}?partNumber=${number}`);
       expect([refused.status, refused.code], `part ${number}`).toEqual([status, code]);
+      expect([refused.one('ActualPartCount'), refused.one('PartNumberRequested')]).toEqual(
+        status === 416 ? ['3', String(number)] : [undefined, undefined],
+      );
+      const head = await world.client.head(`${path}?partNumber=${number}`);
+      expect([head.status, head.header('content-range')], `part ${number}`).toEqual([status, undefined]);
     }
     expect((await world.client.head(path)).header('*-mp-parts-count')).toBeUndefined();
   });
