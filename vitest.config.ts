@@ -3,8 +3,8 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** A timeout reports a test that hangs; on a machine that others use a test may take a hundred times its usual time. */
-const testMs = 300_000;
-const hookMs = 600_000;
+const testMs = 900_000;
+const hookMs = 900_000;
 /** What other processes do may take that long there. */
 const poll = { timeout: 60_000 };
 

@@ -33,7 +33,8 @@ async function deliverBacklog({ callMs, waitedMs }: { readonly callMs: number; r
     close: async () => sinks?.close(),
   });
   const wrap = (context: Context): Context => ({ ...context, sinks: slowly(context.sinks) });
-  await using world = await openNotifyWorld({ targets: targetsAt({ hook: receiver }), wrap });
+  // The machine may need long for a delivery too; by this clock that is nothing.
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: receiver }), wrap, slower: 1_000 });
   // Events of one object are delivered one after the other.
   const put = () => world.client.put('/bucket/key', { body: 'x' });
   const arrive = () => vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
@@ -87,7 +88,7 @@ test('a delivery says how long it waited for a connection that others used', asy
   await sinks.close();
   expect(deliveries.map(({ delivered }) => delivered)).toEqual(deliveries.map(() => 1));
   const waits = deliveries.map(({ waitedMs = 0 }) => waitedMs);
-  // One owner has 16 connections.
-  expect(Math.max(...waits.slice(0, 16))).toBeLessThan(answerMs / 2);
+  // One owner has 16 connections. The others wait for the first answer at least.
+  expect(Math.max(...waits.slice(0, 16))).toBeLessThan(Math.min(...waits.slice(16)));
   expect(Math.min(...waits.slice(16))).toBeGreaterThan(answerMs / 2);
 });

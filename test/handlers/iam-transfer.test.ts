@@ -269,9 +269,7 @@ describe('an import', () => {
   });
 });
 
-test('the import of 10,000 accounts calls the store no more often for each than that of 1,000', {
-  timeout: 300_000,
-}, async () => {
+test('the import of 10,000 accounts calls the store no more often for each than that of 1,000', async () => {
   let calls = 0;
   const counted =
     <A extends readonly unknown[], T>(call: (...args: A) => T) =>

@@ -80,7 +80,7 @@ test.each(Object.entries(kinds))(
     await using world = await openNotifyWorld({
       targets: [...targets, { id: 'good', url: good.url }],
       rules: [...servers.keys(), 'good'].map((id) => rule(id, { prefix: `${id}/` })),
-      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+      settings: { SVC_NOTIFY_TIMEOUT: '2s' },
     });
     for (const name of servers.keys()) await world.client.put(`/bucket/${name}/key`, { body: 'x' });
     world.worker.start();

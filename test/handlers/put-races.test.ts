@@ -253,9 +253,7 @@ test('PutObject whose body took longer than a second reads the head again before
   expect((await readKey(world))[0]).toBe('slow');
 });
 
-test('PutObject that loses to 64 conditional writes one after another is refused with SlowDown and stores nothing', {
-  timeout: 300_000,
-}, async () => {
+test('PutObject that loses to 64 conditional writes one after another is refused with SlowDown and stores nothing', async () => {
   const { world, rightBefore } = await openRace({ backend: 'memory', isDistant: false });
   await using _ = world;
   let writes = 0;

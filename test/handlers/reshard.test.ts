@@ -88,9 +88,7 @@ function dyingMidway(context: Context): { readonly context: Context; readonly de
   return { context: { ...context, metadata }, death };
 }
 
-test('a worker continues with a bucket where another one died between two batches of a shard', {
-  timeout: 300_000,
-}, async () => {
+test('a worker continues with a bucket where another one died between two batches of a shard', async () => {
   await using world = await openSharded('memory, sharded');
   await world.client.put('/bucket');
   // About 24 keys in each of four shards, which needs at least three batches.
@@ -117,9 +115,7 @@ test('a worker continues with a bucket where another one died between two batche
 });
 
 describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
-  test('is the same to its clients before, while and after it gets four times as many', {
-    timeout: 300_000,
-  }, async () => {
+  test('is the same to its clients before, while and after it gets four times as many', async () => {
     await using world = await openSharded(backend);
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
@@ -182,9 +178,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     expect((await client.get(`${path}?versionId=${id}`)).status).toBe(404);
   });
 
-  test('is not resharded twice at a time, and reaches the requested count', {
-    timeout: 300_000,
-  }, async () => {
+  test('is not resharded twice at a time, and reaches the requested count', async () => {
     await using world = await openSharded(backend);
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'content' });

@@ -1,8 +1,8 @@
 /** Traces of all gateways: a process asks those of other nodes through the metadata that they share. */
-import { afterAll, afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { putHeartbeats } from '../../src/metadata/background/heartbeats.ts';
-import { systemClock } from '../../src/ports/clock.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -19,10 +19,17 @@ afterEach(async () => {
   for (const world of opened.splice(0)) await world[Symbol.asyncDispose]();
 });
 
+/** A process waits 4 s for the answers of others; on a busy machine these may take longer, so that its time runs at a tenth. */
+const patientClock = { ...systemClock, elapsed: () => systemClock.elapsed() / 10 };
+
 /** Each process has its own traces; all use the metadata of the first one. */
 async function openNode(
   name: string,
-  { shared, serves = true }: { readonly shared?: MetadataStore; readonly serves?: boolean } = {},
+  {
+    shared,
+    serves = true,
+    clock = patientClock,
+  }: { readonly shared?: MetadataStore; readonly serves?: boolean; readonly clock?: Clock } = {},
 ) {
   const tracer = createTracer({
     clock: systemClock,
@@ -35,7 +42,7 @@ async function openNode(
   const world = await openGateway({
     wrap: (context): Context => {
       const metadata = shared ?? context.metadata;
-      questions = new NodeQuestions({ ...context, metadata, telemetry: silentTelemetry });
+      questions = new NodeQuestions({ ...context, metadata, clock, telemetry: silentTelemetry });
       return { ...context, otherNodes: questions, ...(tracer === undefined ? {} : { tracer }) };
     },
   });
@@ -99,15 +106,16 @@ test('an answer that takes many rows arrives, whatever characters clients have s
 });
 
 test('a node that does not answer is counted, and one whose heartbeat is old is not asked', async () => {
-  const first = await openNode('one');
+  const first = await openNode('one', { clock: systemClock });
   const silent = await openNode('silent', { shared: first.metadata, serves: false });
   expect(await first.json('')).toMatchObject({ processes: 1, silent: 1 });
   const none = await first.json('/0000000000000000');
   expect([none.status, none.message]).toEqual([404, expect.stringContaining('did not answer: 1')]);
   await silent.beat((await first.metadata.now()) - 600_000);
-  const began = performance.now();
+  const apply = vi.spyOn(first.metadata, 'apply');
   expect(await first.json('')).toMatchObject({ processes: 1, silent: 0 });
-  expect(performance.now() - began).toBeLessThan(2_000);
+  const questions = apply.mock.calls.flat(2).filter((change) => change.at.table.name === 'node_messages');
+  expect(questions).toEqual([]);
 });
 
 test('traces of another node about a bucket that policy denies are not shown', async () => {

@@ -242,15 +242,13 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     expect((await world.client.put('/bucket/plain', { body: 'x' })).status).toBe(200);
     await rm(join(home, 'tokens'), { recursive: true });
     await rename(join(home, 'away'), join(home, 'tokens'));
-    const until = Date.now() + 20_000;
+    const until = Date.now() + 60_000;
     while ((await world.put('/bucket/other'))[0] !== 200 && Date.now() < until) await systemClock.sleep(200);
     expect(await world.put('/bucket/other')).toEqual(served);
     expect(await world.get('/bucket/key')).toEqual(served);
   });
 
-  test('a module that exports its list of functions alone serves; one that hangs costs the requests that need it their time-out, then nothing, and does not keep the process from its end', {
-    timeout: 120_000,
-  }, async () => {
+  test('a module that exports its list of functions alone serves; one that hangs costs the requests that need it their time-out, then nothing, and does not keep the process from its end', async () => {
     const hanging = join(home, 'hanging.so');
     const source = new URL('../../engines/keys/softhsm/hanging-module.c', import.meta.url).pathname;
     execFileSync('gcc', ['-shared', '-fPIC', `-DSOFTHSM="${modulePath}"`, '-o', hanging, source, '-ldl']);
@@ -266,7 +264,7 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
         SVC_PKCS11_PIN_FILE: pinFile,
         SVC_PKCS11_SESSIONS: '2',
         SVC_KMS_DEFAULT_KEY_ID: makeKey(drawLabel()),
-        SVC_KEY_TIMEOUT: '1s',
+        SVC_KEY_TIMEOUT: '10s',
         SOFTHSM2_CONF: process.env['SOFTHSM2_CONF'] ?? '',
         HANGING_MODULE: switchFile,
       },
@@ -291,7 +289,7 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     // Both sessions hang: nothing waits for one.
     const later = await put('3', encrypted);
     expect(later.status).toBe(503);
-    expect(later.ms).toBeLessThan(900);
+    expect(later.ms).toBeLessThan(8_000);
     expect((await put('plain')).status).toBe(200);
     client.close();
     const ended = once(server.process, 'exit');

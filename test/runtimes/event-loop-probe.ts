@@ -1,4 +1,4 @@
-/** Prints what a runtime measures while its event loop runs freely, is blocked for 300 ms, and runs freely again. */
+/** Prints what a runtime measures while its event loop runs freely, is blocked for 2 s, and runs freely again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { measureEventLoopLag } from '../../src/runtime/processes/node-diagnostics.ts';
 
@@ -8,7 +8,7 @@ const read = async (): Promise<number> => {
   return lag.read();
 };
 const free = await read();
-const until = performance.now() + 300;
+const until = performance.now() + 2_000;
 while (performance.now() < until);
 const blocked = await read();
 console.log(JSON.stringify({ free, blocked, after: await read() }));

@@ -26,8 +26,7 @@ for (const [name, runtime] of Object.entries(runtimes)) {
     const [command, ...args] = runtime;
     const measured = JSON.parse(execFileSync(command, [...args, probe], { encoding: 'utf8' }));
     const { free, blocked, after } = measured as Readonly<Record<'free' | 'blocked' | 'after', number>>;
-    expect(blocked).toBeGreaterThan(0.25);
-    expect(blocked).toBeLessThan(10);
+    expect(blocked).toBeGreaterThan(1.9);
     expect(Math.max(free, after)).toBeLessThan(blocked);
     expect(Math.min(free, after)).toBeGreaterThanOrEqual(0);
   });

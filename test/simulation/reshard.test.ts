@@ -84,9 +84,7 @@ async function visible(client: Process): Promise<readonly string[]> {
   ];
 }
 
-test('killed at any call, a worker leaves its successor and every client what they need', {
-  timeout: 300_000,
-}, async () => {
+test('killed at any call, a worker leaves its successor and every client what they need', async () => {
   let calls = 0;
   for (const when of ['before', 'after'] as const)
     for (let call = 1, lived = false; !lived; call += 1) {

@@ -1,7 +1,8 @@
 /** A gateway whose buckets send events to webhooks, and a notify worker to start and stop. */
+import { expect, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { NotifyTask } from '../../src/metadata/records/queues.ts';
-import { systemClock } from '../../src/ports/clock.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { type Backend, openGateway, operator } from './gateway.ts';
@@ -24,15 +25,30 @@ export const rule = (sink: string, { prefix = '', suffix = '' } = {}): string =>
 export const targetsAt = (sinks: Readonly<Record<string, { readonly url: string }>>): readonly Target[] =>
   Object.entries(sinks).map(([id, { url }]) => ({ id, url }));
 
-/** A clock that can be ahead of the real one, so that a day of retries passes at once. */
-export function hurriedClock() {
+/**
+ * A clock that can be ahead of the real one, so that a day of retries passes at once.
+ * @param slower by how many times the monotonic time passes more slowly, for what must happen before a rest ends however busy the machine is
+ */
+export function hurriedClock(slower = 1) {
   let ahead = 0;
+  let sleeps = 0;
+  const hurry = (ms: number): void => {
+    ahead += ms;
+  };
   return {
     ...systemClock,
     now: () => systemClock.now() + ahead,
-    elapsed: () => systemClock.elapsed() + ahead,
-    hurry(ms: number) {
-      ahead += ms;
+    elapsed: () => systemClock.elapsed() / slower + ahead,
+    sleep(...call: Parameters<Clock['sleep']>) {
+      sleeps += 1;
+      return systemClock.sleep(...call);
+    },
+    hurry,
+    /** Hurries, and lets the worker look at its queue four times, which takes 40 ms, and longer on a busy machine. */
+    async pass(ms: number): Promise<void> {
+      hurry(ms);
+      const before = sleeps;
+      while (sleeps < before + 4) await new Promise((resolve) => setTimeout(resolve, 5));
     },
   };
 }
@@ -42,6 +58,7 @@ export async function openNotifyWorld({
   targets,
   rules = targets.map(({ id }) => rule(id)),
   settings = {},
+  slower,
   wrap,
 }: {
   readonly backend?: Backend;
@@ -49,9 +66,11 @@ export async function openNotifyWorld({
   /** By default each target gets the events of all objects. */
   readonly rules?: readonly string[];
   readonly settings?: Readonly<Record<string, string>>;
+  /** As in `hurriedClock`. */
+  readonly slower?: number;
   readonly wrap?: (context: Context) => Context;
 }) {
-  const clock = hurriedClock();
+  const clock = hurriedClock(slower);
   const warned: Fields[] = [];
   const world = await openGateway({
     backend,
@@ -113,5 +132,19 @@ export const recordsIn = (received: readonly Pick<Received, 'body'>[]): readonly
   );
 export const keysIn = (received: readonly Pick<Received, 'body'>[]): readonly string[] =>
   recordsIn(received).map(({ s3 }) => s3.object.key);
+
+/** Waits until no event is queued, however long a busy machine takes, as long as the queue gets shorter. */
+export async function drained(
+  { queued, clock }: Pick<Awaited<ReturnType<typeof openNotifyWorld>>, 'queued' | 'clock'>,
+  { hurryMs = 0 } = {},
+): Promise<void> {
+  for (let left = Number.POSITIVE_INFINITY; left > 0; )
+    await vi.waitFor(async () => {
+      clock.hurry(hurryMs);
+      const { length } = await queued();
+      expect(length).toBeLessThan(left);
+      left = length;
+    }, until);
+}
 /** For `vi.waitFor`. */
 export const until = { timeout: 60_000, interval: 10 };

@@ -17,7 +17,7 @@ import { serveStub } from './server-stub.ts';
 
 export const settings = {
   SVC_EGRESS_ALLOW: '127.0.0.1',
-  SVC_REPLICATION_TIMEOUT: '2s',
+  SVC_REPLICATION_TIMEOUT: '20s',
   SVC_REPLICATION_INTERVAL: '10ms',
 };
 export const keys = {

@@ -87,11 +87,10 @@ test('an endless upload that was refused is cut', async () => {
 });
 
 test('a body is read at the pace of its reader', async () => {
-  let seenBytes = 0;
+  const looked = gate<void>();
   const { port } = await serveStub(async ({ body }) => {
-    for await (const bytes of body ?? []) {
-      seenBytes += bytes.byteLength;
-      if (seenBytes > 0) await sleep(200);
+    for await (const _ of body ?? []) {
+      await looked.promise;
       break;
     }
     return text('late', 400);
@@ -104,19 +103,21 @@ test('a body is read at the pace of its reader', async () => {
       takenBytes += piece.length;
     });
   }
-  await sleep(150);
+  // Until nothing moves.
+  for (let before = -1; before !== takenBytes; await sleep(300)) before = takenBytes;
   // Only the kernel's buffers on both sides fill; if the gateway read the body, it would take all bytes.
   expect(takenBytes).toBeLessThan(32 * 1024 * 1024);
+  looked.resolve();
 });
 
 test('a slow client is read as it comes, over longer than the idle time', async () => {
-  const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 2000 });
-  const talk = new Talk(port).say(put(8));
-  for (let i = 0; i < 8; i++) {
-    await sleep(300);
+  const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 4_000 });
+  const talk = new Talk(port).say(put(12));
+  for (let i = 0; i < 12; i++) {
+    await sleep(400);
     talk.say('a');
   }
-  await talk.sees('<8 bytes>');
+  await talk.sees('<12 bytes>');
 });
 
 test('a client that stops sending inside a body gets RequestTimeout', async () => {

@@ -185,13 +185,12 @@ test('a shutdown cuts a client that does not end its TLS handshake', async () =>
   const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };
   writeFileSync(files.SVC_TLS_CERT_FILE, tls.one.cert);
   writeFileSync(files.SVC_TLS_KEY_FILE, tls.one.key);
-  const server = await serveStub(async () => text('ok'), { ...files, SVC_SHUTDOWN_TIMEOUT: 100 });
+  // SVC_HEADER_TIMEOUT is the limit of handshakes too. Here it is longer than the time-out of a test.
+  const patience = { SVC_SHUTDOWN_TIMEOUT: 100, SVC_HEADER_TIMEOUT: 3_600_000 };
+  const server = await serveStub(async () => text('ok'), { ...files, ...patience });
   const talk = new Talk(server.port);
   expect(await visit(server.url)).toContain('ok');
-  const start = performance.now();
   await server.close();
-  // SVC_HEADER_TIMEOUT, the limit of handshakes, is 20 s.
-  expect(performance.now() - start).toBeLessThan(10_000);
   await talk.ends();
 });
 

@@ -174,11 +174,11 @@ test('a client that reads steadily but slowly gets the whole reply, over many id
   async function* long() {
     for (let left = size; left > 0; left -= 256 * 1024) yield new Uint8Array(256 * 1024).fill(97);
   }
-  // The kernel accepts more bytes only when a third of its buffer is free, which this client reaches after about two seconds.
-  const { port } = await serveStub(async () => streamed(long(), size), { SVC_IDLE_TIMEOUT: 1_000 });
+  // The kernel accepts more bytes only when a third of its buffer is free, which this client reaches after about four seconds.
+  const { port } = await serveStub(async () => streamed(long(), size), { SVC_IDLE_TIMEOUT: 2_000 });
   const talk = new Talk(port).say(ask());
-  const hurry = readSlowly(talk, 150);
-  await sleep(6_000);
+  const hurry = readSlowly(talk, 300);
+  await sleep(9_000);
   hurry();
   await vi.waitFor(() => expect(talk.seen.length).toBeGreaterThan(size), { timeout: 60_000 });
 });
@@ -188,12 +188,12 @@ test('a client that reads slowly what the kernel holds of a finished reply is no
   const { port } = await serveStub(
     async () => ({ status: 200, headers: [], body: new Uint8Array(size).fill(97) }),
     {
-      SVC_IDLE_TIMEOUT: 300,
+      SVC_IDLE_TIMEOUT: 1_500,
     },
   );
   const talk = new Talk(port).say(ask());
-  const hurry = readSlowly(talk, 100);
-  await sleep(2_000);
+  const hurry = readSlowly(talk, 200);
+  await sleep(6_000);
   hurry();
   await talk.ends();
   expect(talk.seen.length).toBeGreaterThan(size);
