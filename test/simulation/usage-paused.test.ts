@@ -1,7 +1,7 @@
 /** A leader of the usage rollup that is paused beyond its lease changes no bill. */
 import { expect, test } from 'vitest';
 import { rollUpUsage } from '../../src/workers/buckets.ts';
-import { pausedProcess } from '../support/paused-process.ts';
+import { pausedAtCall } from '../support/paused-at-call.ts';
 import { hourMs, openUsageWorld, type UsageWorld } from '../support/usage-world.ts';
 
 const never = new AbortController().signal;
@@ -52,7 +52,7 @@ for (const when of ['before', 'after'] as const)
     for (let at = 0; !isOver; at += 1) {
       expect(at).toBeLessThan(2_000);
       await using world = await openEndedDay();
-      const former = pausedProcess(world.context, { at, when, tables });
+      const former = pausedAtCall(world.context, { at, when, tables });
       const unit = rollUpUsage(former.context, 2);
       const run = async (): Promise<void> => {
         while ((await unit(never)) === 'busy');

@@ -1,60 +1,54 @@
-/** A process over shared stores that pauses at its n-th call of the metadata, until the test resumes it. */
+/** A child process over shared stores that pauses at a chosen metadata call until the test resumes it. */
 import type { Context } from '../../src/context.ts';
-import type { AnyTable, At, Cursor, MetadataStore } from '../../src/ports/metadata-store.ts';
+import type { AnyTable, At, MetadataStore } from '../../src/ports/metadata-store.ts';
+
+type Method = 'get' | 'commit';
 
 export interface PausedProcess {
   readonly context: Context;
+  /** Pauses right before the next such call to this table, or before a later one. */
+  pauseBefore(method: Method, table: string, skipped?: number): void;
   /** Resolves when the process has paused. */
-  readonly paused: Promise<void>;
-  resume(): void;
+  readonly stands: Promise<void>;
+  goOn(): void;
 }
 
-const calls = new Set(['get', 'commit', 'update']);
-
-export interface PauseOptions {
-  /** The number of the call, from 0. A call is a read or a write of rows, or the next page of a scan. */
-  readonly at: number;
-  /** Before the call takes effect, or after it and before the process has its result. */
-  readonly when: 'before' | 'after';
-  /** The tables whose calls count. */
-  readonly tables: readonly string[];
-}
-
-export function pausedProcess(inner: Context, { at, when, tables }: PauseOptions): PausedProcess {
-  const gate = Promise.withResolvers<void>();
-  const reached = Promise.withResolvers<void>();
-  let count = 0;
-  const call = async <T>({ table }: At<AnyTable>, run: () => Promise<T>): Promise<T> => {
-    const pauses = tables.includes(table.name) && count++ === at;
-    const pause = async (): Promise<void> => {
-      reached.resolve();
-      await gate.promise;
-    };
-    if (pauses && when === 'before') await pause();
-    const result = await run();
-    if (pauses && when === 'after') await pause();
-    return result;
-  };
-  const metadata: MetadataStore = new Proxy(inner.metadata, {
+export function pausedProcess(inner: Context): PausedProcess {
+  const { promise: stands, resolve: stand } = Promise.withResolvers<void>();
+  const { promise: resumed, resolve: goOn } = Promise.withResolvers<void>();
+  let wanted: { readonly method: Method; readonly table: string; skipped: number } | undefined;
+  let isPaused = false;
+  const metadata = new Proxy(inner.metadata, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      if (name === 'scan')
-        return (place: At<AnyTable>, ...args: unknown[]) => {
-          const cursor: Cursor<unknown, unknown> = value.call(target, place, ...args);
-          return new Proxy(cursor, {
-            get(scanned, method) {
-              const own: unknown = Reflect.get(scanned, method, scanned);
-              if (typeof own !== 'function') return own;
-              if (method !== 'next') return own.bind(scanned);
-              return (...given: unknown[]) => call(place, () => own.apply(scanned, given));
-            },
-          });
-        };
-      if (!calls.has(String(name))) return value.bind(target);
-      return (place: At<AnyTable>, ...args: unknown[]) =>
-        call(place, () => value.call(target, place, ...args));
+      if (typeof value !== 'function' || name === 'scan' || name === 'split') return value;
+      return async (...given: unknown[]) => {
+        const table = (given[0] as At<AnyTable> | undefined)?.table?.name;
+        if (wanted !== undefined && wanted.method === name && wanted.table === table) {
+          if (wanted.skipped === 0) {
+            wanted = undefined;
+            isPaused = true;
+            stand();
+          } else wanted.skipped -= 1;
+        }
+        if (isPaused) await resumed;
+        return value.apply(target, given) as unknown;
+      };
     },
   });
-  return { context: { ...inner, metadata }, paused: reached.promise, resume: gate.resolve };
+  const clock = {
+    ...inner.clock,
+    sleep: async (ms: number, signal?: AbortSignal) => {
+      await inner.clock.sleep(ms, signal);
+      if (isPaused) await resumed;
+    },
+  };
+  return {
+    context: { ...inner, metadata: metadata as MetadataStore, clock },
+    pauseBefore(method, table, skipped = 0) {
+      wanted = { method, table, skipped };
+    },
+    stands,
+    goOn: () => goOn(),
+  };
 }
