@@ -5,6 +5,7 @@ import { deleteGarbage } from '../domain/common/garbage.ts';
 import { drawId } from '../domain/common/ids.ts';
 import { isOwned, type Ownership, openOwnership } from '../domain/common/ownership.ts';
 import { settleUpload } from '../domain/uploads/complete-upload.ts';
+import { abortUploadsIn } from '../domain/uploads/upload-session.ts';
 import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, putOffRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
@@ -106,6 +107,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
     }
     try {
       if (task.uploadId !== undefined) await settleUpload(context, task.uploadId);
+      if (task.bucketId !== undefined) await abortUploadsIn(context, task.bucketId, row.requestId);
       if (await hasOwner(task)) {
         telemetry.log('WARN', 'queued bytes have an owner and are not deleted', {
           id: row.id,
@@ -242,8 +244,10 @@ class ReachableClusters {
 
 /** Extents and nothing else, tried for the first time: what most rows are. */
 const isSimple = (row: QueueRow): boolean => {
-  const { manifestId, uploadId, owner } = garbageTask(row);
-  return row.attempts === 0 && manifestId === undefined && uploadId === undefined && owner === undefined;
+  const { manifestId, uploadId, bucketId, owner } = garbageTask(row);
+  return (
+    row.attempts === 0 && [manifestId, uploadId, bucketId, owner].every((absent) => absent === undefined)
+  );
 };
 
 /** Whether a row owns the bytes now. The list of buckets is read once per batch. */

@@ -1,9 +1,12 @@
 /** A request is paused right before a commit, as in a suspended machine, while others change what it has read; then it goes on. */
 import { describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/admin-gateway.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
+import { uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
-import { createUpload, setVersioning } from '../support/gateway-bodies.ts';
+import { complete, createUpload, setVersioning } from '../support/gateway-bodies.ts';
 import { openClient } from '../support/gateway-client.ts';
 import { pausedProcess } from '../support/paused-process.ts';
 import { openSite, rowsOf, sendObject, versionAt, written } from '../support/replicas.ts';
@@ -55,6 +58,58 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     expect((await removing).status).toBe(204);
     expect((await client.get('/bucket/key')).text).toBe('newer');
     expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([newer, oldest]);
+  });
+
+  test('a DeleteBucket that was paused until others opened the bucket again aborts no upload in it', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ backend, clock });
+    const { client, context } = world;
+    await client.put('/bucket');
+    const { promise: stands, resolve: stand } = Promise.withResolvers<void>();
+    const { promise: resumed, resolve: goOn } = Promise.withResolvers<void>();
+    const { metadata } = context;
+    const paused = faulty(metadata, {
+      async raiseFence(...input) {
+        stand();
+        await resumed;
+        return metadata.raiseFence(...input);
+      },
+    });
+    const gateway = createGateway({ ...context, metadata: paused }, { basePath: '' });
+    const deleting = openClient(gateway, clock, { credential: alice }).delete('/bucket');
+    await stands;
+    clock.jump(31_000);
+    // The first commit opens the bucket, whose DeleteBucket seems to have died.
+    expect((await client.put('/bucket/key', { body: 'content' })).status).toBe(200);
+    await client.delete('/bucket/key');
+    const uploadId = await createUpload(client, '/bucket/key');
+    const path = `/bucket/key?partNumber=1&uploadId=${uploadId}`;
+    const part = await client.put(path, { body: 'part' });
+    expect(part.status, part.text).toBe(200);
+    goOn();
+    expect((await deleting).status).toBe(409);
+    const parts = [{ number: 1, etag: part.header('etag') ?? '' }];
+    const completed = await complete(client, '/bucket/key', { uploadId, parts });
+    expect(completed.status, completed.text).toBe(200);
+    expect((await client.get('/bucket/key')).text).toBe('part');
+  });
+
+  test('gc aborts the uploads of a bucket whose DeleteBucket was killed after its commit', async () => {
+    await using world = await openGateway({ backend });
+    const { client, context } = world;
+    await client.put('/bucket');
+    const { id } = await openBucket(context, 'bucket');
+    const uploadId = await createUpload(client, '/bucket/key');
+    await client.put(`/bucket/key?partNumber=1&uploadId=${uploadId}`, { body: 'part' });
+    const dying = otherProcess(world);
+    dying.pauseBefore('get', 'uploads');
+    void dying.client.delete('/bucket');
+    await dying.stands;
+    expect((await client.head('/bucket')).status).toBe(404);
+    expect((await world.stored()).length).toBe(1);
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+    expect(await context.metadata.scan(uploadsIn(id)).next(1)).toEqual([]);
   });
 
   describe('a lifecycle worker that was paused', () => {

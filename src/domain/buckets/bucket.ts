@@ -10,10 +10,12 @@ import {
   replaceBucket,
 } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
+import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { listAccessPoints } from '../access/access-points.ts';
 import { type AuthorizedBucket, assertOpen, changeBucket, findAuthorized } from '../common/buckets.ts';
+import { queueUploadsOf } from '../common/garbage.ts';
 import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
@@ -101,7 +103,7 @@ async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketR
 
 /**
  * Deletes an empty bucket: closes it to writers, checks that it is empty, then removes it or opens it again. Open uploads
- * are aborted; they do not keep a bucket.
+ * do not keep a bucket: they are aborted once it is gone, after a kill by gc.
  */
 export async function deleteBucket(
   ctx: Ctx,
@@ -127,16 +129,20 @@ export async function deleteBucket(
   try {
     await assertUnused();
     await assertEmpty(ctx, closed.row);
-    await abortUploadsIn(ctx, closed.row, requestId);
   } catch (cause) {
     // Reopen it now, so that writers need not wait until `closedMaxMs` has passed.
     const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
     await replaceBucket(ctx.metadata, closed, reopened);
     throw cause;
   }
-  const outcome = await removeBucket(ctx.metadata, closed, await recorded(record));
+  const [upload] = await ctx.metadata.scan(uploadsIn(bucket.id)).next(1);
+  const uploads =
+    upload === undefined ? [] : [queueUploadsOf(bucket.id, { requestId, due: await ctx.metadata.now() })];
+  const outcome = await removeBucket(ctx.metadata, closed, [...uploads, ...(await recorded(record))]);
   if (!outcome.applied) throw fail('OperationAborted');
   record?.applied();
+  // Not before: had this process been paused until others opened the bucket again, it would abort uploads that clients go on with.
+  if (upload !== undefined) await abortUploadsIn(ctx, bucket.id, requestId).catch(() => undefined);
   // The bucket is gone, whatever becomes of its limit: a repeated deletion would find no bucket. Ids are not reused, so a
   // limit that stays limits nothing.
   await dropRateLimit(ctx, { kind: 'bucket', id: bucket.id }).catch(() => undefined);

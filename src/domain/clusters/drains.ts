@@ -281,7 +281,8 @@ export async function gcBacklog({ metadata }: Pick<Context, 'metadata'>): Promis
       rows += page.length;
       for (const { row } of page) {
         const task = row.task as GarbageTask;
-        if (task.manifestId !== undefined || task.uploadId !== undefined) elsewhere += 1;
+        if ([task.manifestId, task.uploadId, task.bucketId].some((named) => named !== undefined))
+          elsewhere += 1;
         for (const { cluster } of task.extents) {
           extents.set(cluster, (extents.get(cluster) ?? 0) + 1);
           oldest.set(cluster, Math.min(row.due, oldest.get(cluster) ?? row.due));

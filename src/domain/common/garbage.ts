@@ -72,6 +72,15 @@ export function queueUpload(
   return queued('gc', uploadId, task, { id: `${uploadId}/${to}`, ...options });
 }
 
+/** Queues the open uploads of a bucket, for the commit that removes the bucket. */
+export function queueUploadsOf(
+  bucketId: string,
+  options: { readonly requestId: string; readonly due: number },
+): SideChange {
+  const task: GarbageTask = { extents: [], bucketId };
+  return queued('gc', bucketId, task, { id: `${bucketId}/uploads`, ...options });
+}
+
 /** Queues all extents and rows that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */
 export function queueManifest(
   manifest: Manifest,

@@ -216,13 +216,13 @@ export async function abortSession(
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
 }
 
-/** Aborts every open upload of a bucket that is being deleted. A running completion is fenced, and settled later. */
+/** Aborts every open upload of a bucket that was deleted. A running completion is fenced, and settled later. */
 export async function abortUploadsIn(
   ctx: Pick<UploadCtx, 'metadata'>,
-  bucket: BucketRow,
+  bucketId: string,
   requestId: string,
 ): Promise<void> {
-  const open = ctx.metadata.scan(uploadsIn(bucket.id));
+  const open = ctx.metadata.scan(uploadsIn(bucketId));
   for (let page = await open.next(100); page.length > 0; page = await open.next(100)) {
     for (const { row } of page) {
       const found = await findSession(ctx.metadata, row.uploadId);

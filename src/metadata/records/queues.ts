@@ -74,6 +74,8 @@ export interface GarbageTask {
   readonly manifestId?: string;
   /** A multipart session to settle: finish or undo an interrupted completion, or clear an ended session. */
   readonly uploadId?: string;
+  /** The id of a bucket that was deleted: the uploads that were open in it are aborted. */
+  readonly bucketId?: string;
 }
 
 /** A task of the `notify` queue: a message for one sink. */
