@@ -389,3 +389,32 @@ test('the operator API shows each column of buckets, but those with a reason', (
       .sort(),
   ).toEqual(Object.keys(notInBuckets).sort());
 });
+
+test('docs/console.md has a row for each operation that a page of the console begins with', () => {
+  const table = readFileSync('docs/console.md', 'utf8').split('\n## Pictures')[0] ?? '';
+  const source = readFileSync('console/app/pages.ts', 'utf8');
+  const needs = [...source.matchAll(/\bneeds: \[([^\]]*)\]/g)].flatMap(([, names = '']) => namesIn(names));
+  expect(needs.length).toBeGreaterThan(20);
+  expect(needs.filter((name) => !table.includes(`\`admin:${name}\``))).toEqual([]);
+});
+
+const namesIn = (list: string): readonly string[] =>
+  [...list.matchAll(/'(\w+)'/g)].map(([, name = '']) => name);
+
+test('the danger zone of a bucket is for the same operations in the rail, on its page and in docs/console.md', () => {
+  const page = readFileSync('console/pages/danger/danger.tsx', 'utf8');
+  const [, listed = ''] = /const dangers = \[([^\]]*)\]/.exec(page) ?? [];
+  const [, further = ''] = /const asked = \[([^\]]*)\]/.exec(page) ?? [];
+  const dangers = namesIn(listed);
+  const offered = [...page.matchAll(/\{may\('(\w+)'\) && </g)].map(([, name]) => name);
+  expect(dangers.length).toBeGreaterThan(3);
+  expect(offered).toEqual(dangers);
+  const [, needs = ''] =
+    / danger: \{[^}]*needs: \[([^\]]*)\]/.exec(readFileSync('console/app/pages.ts', 'utf8')) ?? [];
+  expect(namesIn(needs)).toEqual(dangers);
+  const row = readFileSync('docs/console.md', 'utf8')
+    .split('\n')
+    .find((line) => line.startsWith('| Danger zone of a bucket |'));
+  const told = [...(row ?? '').matchAll(/`admin:(\w+)`/g)].map(([, name]) => name);
+  expect(told.sort()).toEqual([...dangers, ...namesIn(further), 'ListAccounts'].sort());
+});
