@@ -170,6 +170,13 @@ describe('a session', () => {
       ...listed('Tags', [{ Key: 'Team', Value: 'blue' }]),
     };
     expect((await tagged.act('AssumeRole', again)).code).toBe('InvalidParameterValue');
+    // Names of tags compare without regard to case.
+    const capitals = await seen(iam, {
+      ...listed('Tags', [{ Key: 'team', Value: 'red' }]),
+      ...listed('TransitiveTagKeys', ['TEAM']),
+    });
+    expect((await capitals.act('AssumeRole', again)).code).toBe('InvalidParameterValue');
+    expect((await seen(capitals.act)).statuses).toEqual([403, 200]);
     const hour = { RoleArn: reader, RoleSessionName: 'session', DurationSeconds: '3601' };
     expect((await tagged.act('AssumeRole', hour)).code).toBe('ValidationError');
   });

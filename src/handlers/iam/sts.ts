@@ -185,8 +185,11 @@ export const AssumeRole = action('AssumeRole', parameters, {
     const { account, role } = await assumable(ctx, request, { arn: input.RoleArn, named, hasTags });
     const seconds = chooseDuration(request, role, input.DurationSeconds);
     const limits = await readLimits(ctx, account, input);
-    const retained = new Set([...input.TransitiveTagKeys, ...passed.map(([key]) => key)]);
-    const passedOn = sessionTags.filter(([key]) => retained.has(key));
+    // The names of tags compare without regard to case.
+    const retained = new Set(
+      [...input.TransitiveTagKeys, ...passed.map(([key]) => key)].map((key) => key.toLowerCase()),
+    );
+    const passedOn = sessionTags.filter(([key]) => retained.has(key.toLowerCase()));
     const { claims, issued: issuedSession } = await issueSession(ctx, {
       account,
       of: { role: role.id, name: input.RoleSessionName },
