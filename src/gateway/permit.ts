@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { isUploadId } from '../domain/common/ids.ts';
 import { bucketAcl } from '../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../domain/objects/read-object.ts';
-import { type Admission, RateLimiter, type Scope } from '../domain/quotas/rate-limiter.ts';
+import type { Admission } from '../domain/quotas/rate-limiter.ts';
 import { factsReader } from '../handlers/handler.ts';
 import { asBegun } from '../handlers/object/multipart-upload.ts';
 import { handlers } from '../handlers/table.ts';
@@ -20,6 +20,7 @@ import {
   operationNames,
 } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
+import { admit, admitToBucket } from '../request/admission.ts';
 import type { BodyFacts } from '../request/body.ts';
 import { header, parseTags, type Tags } from '../request/parameters.ts';
 import {
@@ -206,40 +207,12 @@ const letsAnybodyIn = ({ documents }: BucketRow): boolean =>
 /** @throws SlowDown */
 export const limitCaller = (ctx: Context, request: Identified): Promise<void> | undefined => {
   const { identity, wire } = request;
-  return limit(ctx, request, () =>
+  return admit(ctx, request, () =>
     identity === undefined
       ? { kind: 'anonymous', id: networkSource(wire.remote) }
       : { kind: 'account', id: identity.owner },
   );
 };
-
-/** @throws SlowDown */
-const limitBucket = (ctx: Context, request: RequestContext): Promise<void> | undefined => {
-  const { bucket } = request;
-  return bucket === undefined ? undefined : limit(ctx, request, () => ({ kind: 'bucket', id: bucket.id }));
-};
-
-/** For a request that the caller may make: what is refused takes no place under the limit of a bucket. @throws SlowDown */
-export function admitToBucket(ctx: Context, request: RequestContext): Promise<void> | undefined {
-  if (request.isPermitted === true) return undefined;
-  const enter = (): void => {
-    establish(request, { isPermitted: true });
-  };
-  const limiting = limitBucket(ctx, request);
-  if (limiting !== undefined) return limiting.then(enter);
-  enter();
-  return undefined;
-}
-
-function limit(ctx: Context, request: RequestContext, scope: () => Scope): Promise<void> | undefined {
-  const limiter = ctx.caches.of(RateLimiter);
-  const admit = (): void => {
-    establish(request, { admission: limiter.admit(ctx, request.admission, scope()) });
-  };
-  if (!limiter.isReady(ctx)) return limiter.open(ctx).then(admit);
-  if (limiter.hasLimits) admit();
-  return undefined;
-}
 
 /** An IPv6 client has a network of its own: its first 64 bits. */
 function networkSource(remote: string): string {

@@ -12,6 +12,7 @@ import type { BucketRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/chunk-store.ts';
 import { accessPointMethods } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
+import { admitToBucket } from '../request/admission.ts';
 import { emptyBody, readBody } from '../request/body.ts';
 import {
   type Authorized,
@@ -22,7 +23,7 @@ import {
   type Selected,
 } from '../request/request.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
-import { admitToBucket, assertMayAsk, limitedContent, permit } from './permit.ts';
+import { assertMayAsk, limitedContent, permit } from './permit.ts';
 import { showIndex } from './site.ts';
 import { assertUnsentFits, PacedBody, reserveStreamed } from './traffic.ts';
 
@@ -54,16 +55,9 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (reading !== undefined) await renew(ctx, complete);
   if (reading !== undefined || needsBody) await authorizeRequest(ctx, complete);
   if (needsBody && row.adds) assertSpace(ctx);
-  if (row.authorization === 'each') {
-    establish(complete, {
-      async enter() {
-        await admitToBucket(ctx, complete);
-      },
-    });
-  } else {
-    const entering = admitToBucket(ctx, complete);
-    if (entering !== undefined) await entering;
-  }
+  // Where the handler authorizes each object that it accesses, it admits the request once one is allowed.
+  const admitting = row.authorization === 'each' ? undefined : admitToBucket(ctx, complete);
+  if (admitting !== undefined) await admitting;
   if (row.streams && hasBody) {
     establish(complete, { payload: authorizedAtItsEnd(ctx, complete) });
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });

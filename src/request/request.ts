@@ -163,11 +163,6 @@ export interface Authorized extends Selected {
   readonly requesterPays?: boolean | undefined;
   /** The caller may do what it asks: the request has its place under the limit of the bucket, and invoices count it. */
   readonly isPermitted?: boolean | undefined;
-  /**
-   * Where the handler authorizes each object that it accesses: it calls this once one is allowed, ahead of any change.
-   * @throws SlowDown
-   */
-  readonly enter?: (() => Promise<void>) | undefined;
   /** Nothing but an ACL allows the request. */
   readonly isByAcl?: boolean | undefined;
 }
@@ -243,7 +238,6 @@ export function receive(
     body: undefined,
     requesterPays: undefined,
     isPermitted: undefined,
-    enter: undefined,
     isByAcl: undefined,
     bucket: undefined,
     isCached: undefined,

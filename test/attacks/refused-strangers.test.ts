@@ -60,6 +60,20 @@ test('visitors of a website, and of the index at the storage address, are served
   expect(await statuses(1, () => world.anonymous.get('/bucket'))).toEqual([503]);
 });
 
+test('copies from a bucket are made within its limit, and refused ones use up nothing of it', async () => {
+  await using world = await openLimited(lets(bob.owner, 's3:GetObject'));
+  const { client, bob: other } = world;
+  await other.put('/bobs');
+  const uploadId = (await other.post('/bobs/parts?uploads')).one('UploadId') ?? '';
+  const copy = (key: string) => ({ headers: { '*-copy-source': `bucket/${key}` } });
+  expect(await statuses(3, () => other.put('/bobs/copy', copy('secret/none')))).toEqual([403, 403, 403]);
+  expect(await statuses(2, () => other.put('/bobs/copy', copy('index.html')))).toEqual([200, 200]);
+  const part = `/bobs/parts?partNumber=1&uploadId=${uploadId}`;
+  expect(await statuses(1, () => other.put(part, copy('index.html')))).toEqual([503]);
+  expect(await statuses(1, () => client.get('/bucket/index.html'))).toEqual([503]);
+  expect(await statuses(1, () => other.put('/bobs/own', { body: 'x' }))).toEqual([200]);
+});
+
 test('DeleteObjects beyond the limit of a bucket is refused as a whole, and deletes nothing', async () => {
   await using world = await openLimited(lets(bob.owner, 's3:GetObject'));
   const { client } = world;

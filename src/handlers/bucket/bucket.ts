@@ -17,6 +17,7 @@ import {
   requestPaymentConfiguration,
 } from '../../protocol/schemas/bucket.ts';
 import { tagging } from '../../protocol/schemas/object.ts';
+import { admitToBucket } from '../../request/admission.ts';
 import type { ReadFacts } from '../../request/body.ts';
 import { checkTag, header } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
@@ -53,7 +54,7 @@ export const GetReplicaSite: HandlerOf<'GetReplicaSite'> = async (ctx, request) 
   const { bucket } = request;
   // A policy about replicas names the objects of the bucket.
   await authorize(ctx, request, { bucket, bucketName: bucket.name, key: '*', action: 's3:ReplicateObject' });
-  await request.enter?.();
+  await admitToBucket(ctx, request);
   const { versioning, objectLock, owner } = bucket;
   return {
     status: 200,

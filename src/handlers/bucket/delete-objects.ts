@@ -20,6 +20,7 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
+import { admitToBucket } from '../../request/admission.ts';
 import { findHolder, hasVerifiedMfa } from '../../request/body.ts';
 import { toFailure } from '../../request/failure.ts';
 import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
@@ -42,7 +43,7 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
   const audited = request.record?.ofKeys(
     objects.map(({ Key, VersionId }) => ({ key: Key, versionId: VersionId })),
   );
-  const enter = openEntrance(request);
+  const admit = openAdmission(ctx, request);
   await inParallel(parallel, entriesByKey(objects), async (entries) => {
     for (const { object, places } of entries) {
       // A thousand keys may be judged by thousands of patterns each.
@@ -57,7 +58,7 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
         i: places[0] as number,
         mfa,
         turn,
-        enter,
+        admit,
         begin,
       });
       for (const place of places) {
@@ -74,16 +75,21 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
 };
 
 /** The request was refused as a whole, before anything was deleted. */
-class NotEntered extends Error {}
+class NotAdmitted extends Error {}
 
-/** Enters the bucket once, when the first key is allowed. */
-function openEntrance(request: AuthorizedInBucket): () => Promise<void> {
-  let entering: Promise<void> | undefined;
+/** Takes the place under the limit of the bucket once, when the first key is allowed. */
+function openAdmission(ctx: Context, request: AuthorizedInBucket): () => Promise<void> {
+  let admitting: Promise<void> | undefined;
+  const take = async (): Promise<void> => {
+    try {
+      await admitToBucket(ctx, request);
+    } catch (cause) {
+      throw new NotAdmitted('the limit of the bucket is reached', { cause });
+    }
+  };
   return () => {
-    entering ??= Promise.resolve(request.enter?.()).catch((cause: unknown) => {
-      throw new NotEntered('the limit of the bucket is reached', { cause });
-    });
-    return entering;
+    admitting ??= take();
+    return admitting;
   };
 }
 
@@ -129,14 +135,14 @@ async function deleteOne(
     i,
     mfa,
     turn,
-    enter,
+    admit,
     begin,
   }: {
     readonly object: ObjectToDelete;
     readonly i: number;
     readonly mfa: boolean;
     readonly turn: () => Promise<void>;
-    readonly enter: () => Promise<void>;
+    readonly admit: () => Promise<void>;
     /** Called once the caller is authorized, before the deletion. @returns audit rows for its commit */
     readonly begin: () => Promise<RecordedRows>;
   },
@@ -154,7 +160,7 @@ async function deleteOne(
       await authorize(ctx, request, { ...about, action: bypassAction });
     }
     const conditions = await entryConditions(ctx, request, { object, turn });
-    await enter();
+    await admit();
     const rows = await begin();
     const { version } = await deleteObject(ctx, {
       bucket: request.bucket,
@@ -172,7 +178,7 @@ async function deleteOne(
       : {};
     return { deleted: { Key, ...defined({ VersionId }), ...marker } };
   } catch (cause) {
-    if (cause instanceof NotEntered) throw cause.cause;
+    if (cause instanceof NotAdmitted) throw cause.cause;
     // As DeleteObject answers.
     const { refusal, level, fields } = toFailure(cause, request.signal);
     if (refusal !== cause)

@@ -8,6 +8,7 @@ import { assertObject, assertReadable, lookUpVersion } from '../../domain/object
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { parseCopySource } from '../../protocol/copy-source.ts';
+import { admitToSource } from '../../request/admission.ts';
 import { assertKey, header } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
@@ -46,6 +47,7 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
       'InvalidRequest',
       'The source of a copy request may not specifically refer to a delete marker by version id.',
     );
+  await admitToSource(ctx, request, bucket);
   const row = assertObject(found, source);
   const conditions = sourceConditions(request);
   if (conditions !== undefined) checkCopySource(conditions, row);
