@@ -33,6 +33,7 @@ async function leftBehind(): Promise<number[]> {
   return kinds;
 }
 const catalog = 1;
+const fence = 2;
 const epoch = 3;
 
 describe('an embedded store', () => {
@@ -90,6 +91,16 @@ describe('an embedded store', () => {
     const late = await second.commit(headsOf('b', 4), [{ put: head('b', 'l'), expect: 'absent' }], { op });
     expect(late).toEqual({ applied: false, because: 'abandoned' });
     await second.close();
+  });
+
+  it('stores the fence of a partition with the first commit that states one, so that later ones find it', async () => {
+    const store = openStore();
+    await store.commit(headsOf('a'), [{ put: head('a', 'k'), expect: 'absent' }]);
+    await store.commit(headsOf('b', 0), [{ put: head('b', 'k'), expect: 'absent' }]);
+    await store.commit(headsOf('b', 0), [{ put: head('b', 'l'), expect: 'absent' }]);
+    expect(await store.fence(headsOf('b'))).toBe(0);
+    await store.close();
+    expect((await leftBehind()).filter((kind) => kind === fence)).toHaveLength(1);
   });
 
   it('is read and changed by a former release, which leaves out the columns that it does not know', async () => {

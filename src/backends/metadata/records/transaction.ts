@@ -290,20 +290,24 @@ export class Transactions {
   }
 
   fence(at: At<AnyTable>): number {
-    return this.#readFence(this.#fenceKey(at));
+    return (this.#store.find(this.#fenceKey(at)) as number | undefined) ?? 0;
   }
 
-  #readFence(key: Uint8Array): number {
-    return (this.#store.find(key) as number | undefined) ?? 0;
-  }
-
-  /** Read once for all commits of a batch. */
+  /**
+   * Read once for all commits of a batch. The first one of a partition stores a fence of 0, because an engine that verifies its data
+   * reads the rows on either side of one that it does not find.
+   */
   #fenceIn(batch: Batch, at: At<AnyTable>): number {
     const key = this.#fenceKey(at);
     const name = keyText(key);
     let fence = batch.fences.get(name);
     if (fence === undefined) {
-      fence = this.#readFence(key);
+      fence = this.#store.find(key) as number | undefined;
+      if (fence === undefined) {
+        fence = 0;
+        this.#store.assertWritable?.(key);
+        this.#store.put(key, fence);
+      }
       batch.fences.set(name, fence);
     }
     return fence;
