@@ -49,8 +49,10 @@ function asHistory({ nullVersion: _, ...row }: ObjectRow, noncurrentSince: numbe
   return { ...row, space: historySpace, slot: row.version, noncurrentSince };
 }
 
+const headSpace = ({ marker }: Pick<ObjectRow, 'marker'>) => (marker ? historySpace : liveSpace);
+
 function asHead(row: ObjectRow, nullVersion: string | undefined): ObjectRow {
-  const head: ObjectRow = { ...row, space: row.marker ? historySpace : liveSpace, slot: headSlot };
+  const head: ObjectRow = { ...row, space: headSpace(row), slot: headSlot };
   return head.nullVersion === nullVersion ? head : withNullVersion(head, nullVersion);
 }
 
@@ -79,8 +81,9 @@ export function planNewVersion(
     isNull = bucket.versioning !== 'Enabled',
   }: { readonly fresh: FreshVersion; readonly version: string; readonly isNull?: boolean },
 ): Plan {
-  const unplaced: ObjectRow = { ...fresh, space: liveSpace, slot: headSlot, version, isNull };
-  const next = asHead(unplaced, isNull ? undefined : nullBehind(head?.row));
+  const placed: ObjectRow = { ...fresh, space: headSpace(fresh), slot: headSlot, version, isNull };
+  const nullVersion = isNull ? undefined : nullBehind(head?.row);
+  const next = nullVersion === undefined ? placed : { ...placed, nullVersion };
   const changes: Change<typeof objects>[] = [];
 
   if (head !== undefined && head.row.space === next.space) changes.push({ put: next, expect: head.revision });
@@ -91,17 +94,24 @@ export function planNewVersion(
     else if (bucket.versioning !== '')
       changes.push({ check: headPosition(next.key, !next.marker), expect: 'absent' });
   }
-  const replaced = head !== undefined && isNull && head.row.isNull;
-  if (head !== undefined && !replaced)
+  const replaced = isNull && head?.row.isNull ? head.row : undefined;
+  if (head !== undefined && replaced === undefined)
     changes.push({ put: asHistory(head.row, fresh.modified), expect: 'absent' });
   if (isNull && oldNull !== undefined)
     changes.push({ remove: rowPosition(oldNull.row), expect: oldNull.revision });
 
-  const gone = [replaced ? head.row : undefined, isNull ? oldNull?.row : undefined].filter(
-    (row) => row !== undefined,
-  );
-  const before = [head?.row, isNull ? oldNull?.row : undefined].filter((row) => row !== undefined);
-  return { changes, before, gone, fresh: next };
+  const formerNull = isNull ? oldNull?.row : undefined;
+  return {
+    changes,
+    before: listPresent(head?.row, formerNull),
+    gone: listPresent(replaced, formerNull),
+    fresh: next,
+  };
+}
+
+function listPresent(first: ObjectRow | undefined, second: ObjectRow | undefined): readonly ObjectRow[] {
+  if (first === undefined) return second === undefined ? [] : [second];
+  return second === undefined ? [first] : [first, second];
 }
 
 /** Without versioning a delete removes the object. */

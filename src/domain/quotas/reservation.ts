@@ -91,6 +91,7 @@ export class Reservation {
 
   /** The commit applied: its bytes are in the counters now. */
   applied(change: Amount, freed: Freed = noParts): void {
+    if (this.#reserved.size === 0) return;
     for (const { share, hold } of this.#reserved.values())
       share.end(hold, growth(without(change, share.scope.bytesOf(freed))));
     this.#reserved.clear();

@@ -46,7 +46,9 @@ export const listHolders = ({
   accountQuota,
   userQuota,
 }: Pick<BucketRow, 'accountQuota' | 'userQuota'>): readonly string[] =>
-  [accountQuota, userQuota].filter((epoch) => epoch !== undefined);
+  accountQuota === undefined && userQuota === undefined
+    ? []
+    : [accountQuota, userQuota].filter((epoch) => epoch !== undefined);
 
 /**
  * @param opId spreads the deltas of concurrent writers over the rows

@@ -41,6 +41,8 @@ interface Closable {
   close(): void;
 }
 
+const always = (): boolean => true;
+
 export class CheckedDatabase {
   readonly #raw: RawDatabase;
   readonly #values: Values;
@@ -91,14 +93,16 @@ export class CheckedDatabase {
   get(key: Uint8Array): unknown {
     this.#damagedPages.assertReadable(key);
     try {
-      return this.#renewing(() => {
-        this.#values.key = key;
-        return this.#raw.get(key);
-      });
+      return this.#renewing(this.#getRaw, key);
     } catch (cause) {
       throw this.#damage(cause, key);
     }
   }
+
+  readonly #getRaw = (key: Uint8Array): unknown => {
+    this.#values.key = key;
+    return this.#raw.get(key);
+  };
 
   /** In a transaction: whether there is a value under a key, which is not verified. @throws MetadataDamaged */
   has(key: Uint8Array): boolean {
@@ -113,9 +117,9 @@ export class CheckedDatabase {
    * Reads in a new snapshot where lmdb refuses the one of this turn, and where another process opened the file meanwhile, because the
    * snapshot may begin before the latest commit then. A second refusal is the caller's.
    */
-  #renewing<T>(read: () => T): T {
-    if (this.#isWriting) return read();
-    let result = this.#readingTwice(read);
+  #renewing<From, T>(read: (from: From) => T, from: From): T {
+    if (this.#isWriting) return read(from);
+    let result = this.#readingTwice(read, from);
     for (let attempt = 0; this.#isUnproved; attempt += 1) {
       this.#isUnproved = false;
       if (attempt === overtakenMax || !this.#openings.haveGrown()) break;
@@ -123,42 +127,44 @@ export class CheckedDatabase {
       this.#latest.correctAfterOpening();
       this.#damagedPages.load();
       this.#dropSnapshot();
-      result = this.#readingTwice(read);
+      result = this.#readingTwice(read, from);
     }
     return result;
   }
 
-  #readingTwice<T>(read: () => T): T {
+  #readingTwice<From, T>(read: (from: From) => T, from: From): T {
     try {
-      return read();
+      return read(from);
     } catch (cause) {
       if (!isRefusedSnapshot(cause)) throw cause;
       this.onRefused?.(cause);
       this.#dropSnapshot();
-      return read();
+      return read(from);
     }
   }
 
   /** The value under a key; undefined where the rows on either side prove that there is none. @throws MetadataDamaged */
   find(key: Uint8Array): unknown {
-    return this.#inOneSnapshot(() => {
-      const value = this.get(key);
-      if (value === undefined) {
-        this.#assertBefore(key);
-        this.#assertFrom(key, { exclusive: true });
-      }
-      return value;
-    });
+    return this.#inOneSnapshot(this.#getProved, key);
   }
 
+  readonly #getProved = (key: Uint8Array): unknown => {
+    const value = this.get(key);
+    if (value === undefined) {
+      this.#assertBefore(key);
+      this.#assertFrom(key, { exclusive: true });
+    }
+    return value;
+  };
+
   /** Repeats a read once if its snapshot was renewed meanwhile: rows of two snapshots contradict each other without damage. */
-  #inOneSnapshot<T>(read: () => T, mayRepeat = (): boolean => true): T {
+  #inOneSnapshot<From, T>(read: (from: From) => T, from: From, mayRepeat = always): T {
     const before = this.#renewals;
     try {
-      return read();
+      return read(from);
     } catch (cause) {
       if (!(cause instanceof MetadataDamaged) || this.#renewals === before || !mayRepeat()) throw cause;
-      return read();
+      return read(from);
     }
   }
 
@@ -249,7 +255,8 @@ export class CheckedDatabase {
       return visit(key, value);
     };
     return this.#inOneSnapshot(
-      () => this.#read(span, visitOnce, options),
+      (from: Span) => this.#read(from, visitOnce, options),
+      span,
       () => !hasVisited,
     );
   }
@@ -337,11 +344,11 @@ export class CheckedDatabase {
       const isReverse = range.reverse === true && range.limit !== 1;
       this.#notes.note(key, isReverse);
       // Only the first step can be repeated: a row must not be visited twice.
-      const first = this.#renewing(() => {
+      const first = this.#renewing((from: object) => {
         rows?.return?.();
-        rows = this.#raw.getRange(options)[Symbol.iterator]();
+        rows = this.#raw.getRange(from)[Symbol.iterator]();
         return rows.next();
-      });
+      }, options);
       let read = 0;
       for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next()) {
         if (!visit(next.value.key, next.value.value)) return;

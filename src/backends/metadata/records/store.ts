@@ -147,10 +147,11 @@ export class RecordStore implements MetadataStore {
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
     assertCommit(at, changes as readonly Change<AnyTable>[], options);
-    const [shard, outbox] = [this.#shard, this.#outbox];
+    const shard = this.#shard;
+    const outbox = this.#outbox;
     const listed = changes as readonly Change<AnyTable>[];
     const prepared = this.transactions.prepare(at, listed, { ...options, shard });
-    const frees = options.frees === true || isAnyRemoval([...changes, ...(options.then ?? [])]);
+    const frees = options.frees === true || isAnyRemoval(changes) || isAnyRemoval(options.then ?? []);
     const outcome = await this.submit((batch) => this.transactions.commit(batch, prepared) as Outcome<T>, {
       frees,
     });

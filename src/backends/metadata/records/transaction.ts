@@ -105,15 +105,20 @@ export class Transactions {
       if ('put' in change) writes.push(this.#put(codec, key, change));
       else if ('remove' in change) writes.push(this.#remove(key));
     });
+    const opId = options.op?.id;
+    if (shard === undefined) {
+      for (const change of then) writes.push(this.prepareSide(change));
+      return { at, opId, checks, writes, targets: [] };
+    }
     const others = new Map<number, EncodedChange[]>();
     for (const change of then) {
-      const target = shard?.findTarget(change.at, changedRow(change) as Columns);
-      if (target === shard?.number) writes.push(this.prepareSide(change));
-      else others.set(target as number, [...(others.get(target as number) ?? []), this.encodeSide(change)]);
+      const target = shard.findTarget(change.at, changedRow(change) as Columns);
+      if (target === shard.number) writes.push(this.prepareSide(change));
+      else others.set(target, [...(others.get(target) ?? []), this.encodeSide(change)]);
     }
     for (const [target, encoded] of others)
       writes.push({ apply: (_, revision) => this.#store.put(outboxKey(target, revision), encoded) });
-    return { at, opId: options.op?.id, checks, writes, targets: [...others.keys()] };
+    return { at, opId, checks, writes, targets: [...others.keys()] };
   }
 
   /** As it stands in an outbox. */
