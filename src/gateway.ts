@@ -137,7 +137,11 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   reportAnswer(ctx, request, { status: reply.status, failure, at });
   pipeline.onAnswer?.(request, code);
   if (trace !== undefined) reply = endTrace(trace, reply, { code, at });
-  const headers: HeaderPair[] = [['*-request-id', requestId], ['*-id-2', requestId], ...reply.headers];
+  const ids: HeaderPair[] = [
+    ['*-request-id', requestId],
+    ['*-id-2', requestId],
+  ];
+  const headers = ids.concat(reply.headers);
   // The SDKs read the request id of IAM and STS from this header, which has the same name in both dialects.
   if (isGlobalAction(request)) headers.push(['x-amzn-requestid', requestId]);
   if (mayBeCrossOrigin(request)) headers.push(...(await crossOriginHeaders(ctx, request)));

@@ -275,15 +275,19 @@ export async function reachThrough(
 }
 
 /** The bucket of this name, or the bucket of the access point of this name. @param isHost whether the name was in a host name */
-export async function reach(
+export function reach(
   ctx: Pick<Ctx, 'metadata'>,
   name: string,
   { isHost }: { readonly isHost: boolean },
 ): Promise<Reached> {
   if (isAlias(name)) return followAlias(ctx, name);
-  const bucket = mayBeBucket(name) ? (await findBucket(ctx.metadata, name))?.row : undefined;
-  if (bucket !== undefined) return { bucket };
-  const isLabel = isHost && (await findAlias(ctx.metadata, name)) !== undefined;
-  if (isLabel) return followAlias(ctx, name);
+  if (!mayBeBucket(name)) return reachByLabel(ctx, name, isHost);
+  return findBucket(ctx.metadata, name).then((found) =>
+    found === undefined ? reachByLabel(ctx, name, isHost) : { bucket: found.row },
+  );
+}
+
+async function reachByLabel(ctx: Pick<Ctx, 'metadata'>, name: string, isHost: boolean): Promise<Reached> {
+  if (isHost && (await findAlias(ctx.metadata, name)) !== undefined) return followAlias(ctx, name);
   throw fail('NoSuchBucket', { elements: { BucketName: name } });
 }

@@ -5,6 +5,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
+import type { Stored } from '../../ports/metadata-store.ts';
 import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
 import { isArchive } from '../../ports/storage-classes.ts';
 import { assertVersionId, formatVersionId } from '../common/ids.ts';
@@ -19,7 +20,7 @@ export interface Requested {
 }
 
 /** The requested row, delete markers included; undefined when there is none. */
-export async function lookUpVersion(
+export function lookUpVersion(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,
   { key, versionId }: Requested,
@@ -27,10 +28,12 @@ export async function lookUpVersion(
   assertVersionId(versionId);
   const found =
     versionId === undefined
-      ? await findHead(ctx.metadata, bucket, key)
-      : await findVersion(ctx.metadata, bucket, key, versionId);
-  return found?.row;
+      ? findHead(ctx.metadata, bucket, key)
+      : findVersion(ctx.metadata, bucket, key, versionId);
+  return found.then(rowOf);
 }
+
+const rowOf = (found: Stored<ObjectRow> | undefined): ObjectRow | undefined => found?.row;
 
 /** Refuses a read of a missing object or a delete marker: 404 for the latest version, 405 for a version id. */
 export function assertObject(row: ObjectRow | undefined, { key, versionId }: Requested): ObjectRow {
