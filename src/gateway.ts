@@ -130,7 +130,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   }
   const code = failure?.refusal.code;
   if (request.bufferedFor !== undefined) ctx.bodyMemory.give(request.bufferedBytes, request.bufferedFor);
-  if (request.record !== undefined) await request.record.end({ status: reply.status, code });
+  const ending = { status: reply.status, code };
+  if (request.record?.isComplete(ending) === false) await request.record.end(ending);
   reply = endLimits(ctx, request, countTraffic(ctx, request, reply));
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   const at = clock.elapsed();

@@ -252,7 +252,7 @@ function canonicalRequest(wire: Wire, { path, acceptEncoding }: CanonicalForm, c
     if (to < 0) to = names.length;
     const name = names.slice(from, to);
     const isReplaced = acceptEncoding !== undefined && name === acceptEncodingName;
-    text += `${name}:${isReplaced ? acceptEncoding : headerValue(wire.headers.all(name))}\n`;
+    text += `${name}:${isReplaced ? acceptEncoding : wire.headers.joined(name, foldBlanks)}\n`;
     from = to + 1;
   }
   return `${text}\n${names}\n${claim.payloadHash}`;
@@ -270,12 +270,6 @@ const sdkEncodings = ['identity', 'gzip', 'gzip, deflate', 'gzip,deflate'];
  */
 const sentEncodings = ({ signedHeaders }: Pick<Claim, 'signedHeaders'>): readonly (string | undefined)[] =>
   signedHeaders.split(';').includes(acceptEncodingName) ? [undefined, ...sdkEncodings] : [undefined];
-
-/** A header's values, each with its blanks folded, joined with commas; '' when the request lacks the header. */
-function headerValue(values: readonly string[]): string {
-  if (values.length === 1) return foldBlanks(values[0] as string);
-  return values.map(foldBlanks).join(',');
-}
 
 const space = 0x20;
 const tab = 0x09;

@@ -121,12 +121,19 @@ export class Recording implements AuditRecorder {
     return this.#pages;
   }
 
+  isComplete(ending: Ending): boolean {
+    return this.#pages === undefined && this.#isTrue(ending);
+  }
+
+  #isTrue({ status, code }: Ending): boolean {
+    return this.#isWritten && code === undefined && status === this.#entry.status;
+  }
+
   /** Writes the row, or corrects it, with the result of the request. The change itself stays, also where this write fails. */
   async end(ending: Ending): Promise<void> {
     // Nothing was changed, and clients that retry would fill the reserve of the disk with rows.
     if (ending.code === 'InsufficientStorage' && !this.#isWritten) return;
-    const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
-    if (!isTrue) await this.#write(ending);
+    if (!this.#isTrue(ending)) await this.#write(ending);
     await this.#pages?.end();
   }
 

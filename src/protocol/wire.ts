@@ -81,6 +81,12 @@ export class WireHeaders {
     const value = this.#values.get(name);
     return value === undefined ? [] : typeof value === 'string' ? [value] : value;
   }
+  /** The values, each as `change` makes it, joined with a comma; '' when there are none. */
+  joined(name: string, change: (value: string) => string): string {
+    const value = this.#values.get(name);
+    if (value === undefined) return '';
+    return typeof value === 'string' ? change(value) : value.map(change).join(',');
+  }
   has(name: string): boolean {
     return this.#values.has(name);
   }

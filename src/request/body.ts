@@ -117,7 +117,7 @@ export function readClaims(request: Request, { fallback, isBodyHeader = true }: 
   }
   const checksum =
     readChecksum(request, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
-  return defined({ md5, checksum });
+  return md5 === undefined && checksum === undefined ? {} : defined({ md5, checksum });
 }
 
 function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum'] {

@@ -55,6 +55,8 @@ export interface KeyRecorder {
 export interface AuditRecorder extends Recorder {
   /** For a request about many keys: further rows name them. Called once; they end with the request. */
   ofKeys(keys: readonly NamedKey[]): KeyRecorder;
+  /** Whether the row was committed with this result, so that `end` has nothing to do. */
+  isComplete(ending: Ending): boolean;
   end(ending: Ending): Promise<void>;
 }
 

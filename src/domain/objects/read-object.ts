@@ -135,8 +135,8 @@ const recentMax = 4_096;
  */
 function hotId({ manifest, encryption, size }: ObjectRow): string | undefined {
   if (encryption !== undefined || size > hotBytesMax || !('extents' in manifest)) return undefined;
-  const [extent, ...others] = manifest.extents;
-  if (extent === undefined || others.length > 0 || extent.foreign !== undefined) return undefined;
+  const extent = manifest.extents.length === 1 ? manifest.extents[0] : undefined;
+  if (extent === undefined || extent.foreign !== undefined) return undefined;
   return extent.size === size ? extent.id : undefined;
 }
 

@@ -27,15 +27,19 @@ type Fields = { readonly [Name in keyof Conditions]: Conditions[Name] | undefine
 
 /** Undefined when no field has a value: the request is unconditional. */
 function toConditions(fields: Fields): Conditions | undefined {
-  const conditions: Conditions = defined(fields);
-  return Object.keys(conditions).length === 0 ? undefined : conditions;
+  for (const name in fields) if (fields[name as keyof Conditions] !== undefined) return defined(fields);
+  return undefined;
 }
 
 /** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
 const readWriteConditions = (request: Authorized): Conditions | undefined => {
-  const { ifModifiedSince: _, ...conditions } = readConditions(request) ?? {};
+  const read = readConditions(request);
+  if (read === undefined) return undefined;
+  const { ifModifiedSince: _, ...conditions } = read;
   return toConditions(conditions);
 };
+
+export const statesConditions = (request: Authorized): boolean => readWriteConditions(request) !== undefined;
 
 /** @throws AccessDenied where the caller may write and the conditions compare with what it may not read */
 export const writeConditions = (ctx: Context, request: AuthorizedInBucket): Promise<Conditions | undefined> =>

@@ -15,7 +15,7 @@ import { readClaims, readContent } from '../../request/body.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { ownerOfNew, readAccess, statesAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf } from '../handler.ts';
-import { writeConditions } from './conditions.ts';
+import { statesConditions, writeConditions } from './conditions.ts';
 import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   checksumHeaders,
@@ -58,7 +58,7 @@ async function writeContent(ctx: Context, request: AuthorizedInBucket, content: 
     lock,
     owner,
     acl,
-    conditions: await writeConditions(ctx, request),
+    conditions: statesConditions(request) ? await writeConditions(ctx, request) : undefined,
     record,
     objectKey,
     requestId,

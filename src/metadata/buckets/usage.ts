@@ -85,13 +85,11 @@ export function counterChanges(
       sum.objects += objects;
     }
   }
-  return sums
-    .filter(({ bytes, objects }) => bytes !== 0 || objects !== 0 || updatedAt !== 0)
-    .map(({ storageClass, bytes, objects }) => ({
-      at,
-      add: { storageClass, slot },
-      by: { bytes, objects, updatedAt },
-    }));
+  const changes: SideChange[] = [];
+  for (const { storageClass, bytes, objects } of sums)
+    if (bytes !== 0 || objects !== 0 || updatedAt !== 0)
+      changes.push({ at, add: { storageClass, slot }, by: { bytes, objects, updatedAt } });
+  return changes;
 }
 
 /** Every counter row of a bucket. */

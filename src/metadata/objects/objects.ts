@@ -29,15 +29,15 @@ import {
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
-export const objectsAt = (
-  bucket: Pick<BucketRow, 'id' | 'shards' | 'splittingTo' | 'generation'>,
-): At<typeof objects> => ({
-  table: objects,
-  in: { bucketId: bucket.id },
-  ways: bucket.shards,
-  ...(bucket.splittingTo === undefined ? {} : { splittingTo: bucket.splittingTo }),
-  fence: bucket.generation,
-});
+export function objectsAt({
+  id,
+  shards,
+  splittingTo,
+  generation,
+}: Pick<BucketRow, 'id' | 'shards' | 'splittingTo' | 'generation'>): At<typeof objects> {
+  const at = { table: objects, in: { bucketId: id }, ways: shards, fence: generation };
+  return splittingTo === undefined ? at : { ...at, splittingTo };
+}
 
 export const liveHeadAt = (key: string): SortOf<typeof objects> => ({
   space: liveSpace,
