@@ -4,6 +4,7 @@ import { createGateway } from '../../src/admin-gateway.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, setVersioning } from '../support/gateway-bodies.ts';
@@ -16,10 +17,10 @@ const dayMs = 86_400_000;
 const never = new AbortController().signal;
 
 /** A gateway in another process over the same stores, which can be paused. */
-function otherProcess({ context }: GatewayWorld) {
+function otherProcess({ context }: GatewayWorld, credential = alice) {
   const process = pausedProcess(context);
   const gateway = createGateway(process.context, { basePath: '' });
-  return { ...process, client: openClient(gateway, context.clock, { credential: alice }) };
+  return { ...process, client: openClient(gateway, context.clock, { credential }) };
 }
 
 describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
@@ -110,6 +111,46 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     await world.gc();
     expect(await world.stored()).toEqual([]);
     expect(await context.metadata.scan(uploadsIn(id)).next(1)).toEqual([]);
+  });
+
+  test('a CreateBucket that was paused while its account was deleted makes no bucket', async () => {
+    await using world = await openGateway({ backend });
+    const admin = operatorOf(world);
+    const made = (await admin.must('POST', '/accounts', { account: 'carol' })) as Record<string, string>;
+    const credential = {
+      ...alice,
+      owner: 'carol',
+      accessKey: made['accessKey'] ?? '',
+      secretKey: made['secretKey'] ?? '',
+    };
+    const late = otherProcess(world, credential);
+    late.pauseBefore('commit', 'buckets');
+    const creating = late.client.put('/bucket');
+    await late.stands;
+    expect((await admin.ask('DELETE', '/accounts/carol')).status).toBe(204);
+    late.goOn();
+    expect((await creating).status).toBe(403);
+    expect((await world.client.put('/bucket')).status).toBe(200);
+  });
+
+  test('a CreateBucket that was paused until others created a bucket in its place does not exceed maxBuckets', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ backend, clock });
+    const quota = { maxBuckets: 1, totalMaxBytes: 0 };
+    await operatorOf(world).must('PUT', `/iam/users/${alice.owner}/quota`, quota);
+    const late = otherProcess(world);
+    late.pauseBefore('commit', 'buckets');
+    const creating = late.client.put('/late');
+    await late.stands;
+    clock.jump(11 * 60_000);
+    expect((await world.client.put('/bucket')).status).toBe(200);
+    late.goOn();
+    const answer = await creating;
+    expect([answer.status, answer.text], answer.text).toEqual([
+      403,
+      expect.stringContaining('QuotaExceeded'),
+    ]);
+    expect((await world.client.get('/')).all('Name')).toEqual(['bucket']);
   });
 
   describe('a lifecycle worker that was paused', () => {

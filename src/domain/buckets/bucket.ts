@@ -9,6 +9,7 @@ import {
   removeBucket,
   replaceBucket,
 } from '../../metadata/buckets/buckets.ts';
+import { findIam, toRecord } from '../../metadata/iam.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
@@ -50,12 +51,14 @@ interface NewBucket {
 
 /** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
 export const createBucket = (ctx: Ctx, requested: NewBucket): Promise<BucketRow> =>
-  withinMaxBuckets(ctx, requested, (epochs) => insert(ctx, requested, epochs));
+  withinMaxBuckets(ctx, requested, (epochs, assertStillWithin) =>
+    insert(ctx, requested, { epochs, assertStillWithin }),
+  );
 
 async function insert(
   ctx: Ctx,
   { record, ...requested }: NewBucket,
-  epochs: QuotaEpochs,
+  { epochs, assertStillWithin }: { readonly epochs: QuotaEpochs; assertStillWithin(): Promise<void> },
 ): Promise<BucketRow> {
   const row: BucketRow = {
     ...requested,
@@ -73,6 +76,14 @@ async function insert(
   const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
   if (outcome.applied) {
     record?.applied();
+    try {
+      await assertOwnerExists(ctx, row);
+      await assertStillWithin();
+    } catch (cause) {
+      if (cause instanceof Refusal)
+        await deleteBucket(ctx, row, { requestId: row.id }).catch(() => undefined);
+      throw cause;
+    }
     return row;
   }
   await dropDocuments(ctx, row.documents);
@@ -82,6 +93,16 @@ async function insert(
     throw fail('BucketAlreadyExists', { elements: { BucketName: requested.name } });
   // Refuse when the existing bucket is being deleted.
   return assertListed(ctx, await assertOpen(ctx, current));
+}
+
+/**
+ * The account may have been deleted since the request was authorized: either its deletion has found the bucket, or it is seen here.
+ * @throws AccessDenied
+ */
+async function assertOwnerExists({ metadata }: Pick<Ctx, 'metadata'>, { owner }: BucketRow): Promise<void> {
+  const profile = await findIam(metadata, owner, { kind: 'profile', name: '' });
+  if (profile !== undefined && toRecord<'profile'>(profile).value.status === 'Deleted')
+    throw fail('AccessDenied', `The account ${owner} was deleted.`);
 }
 
 /**

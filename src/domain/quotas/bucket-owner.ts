@@ -164,7 +164,7 @@ async function newDocuments(
 
 type HolderCtx = Omit<Ctx, 'config'>;
 
-/** A creation that has not ended after this time has died: its commit cannot apply any more. */
+/** A creation that has not ended after this time has probably died. One that commits later is counted again (`assertCounted`). */
 const creatingMsMax = 10 * 60_000;
 const attemptsMax = 32;
 const pageMax = 1_000;
@@ -183,19 +183,23 @@ export type QuotaEpochs = Pick<BucketRow, 'accountQuota' | 'userQuota'>;
 
 /**
  * Creates a bucket if its account, and the IAM user who creates it, may have one more.
- * @param create called with the epochs of their quotas
+ * @param create called with the epochs of their quotas, and a function that refuses a bucket that was committed so late that others did not
+ *   count it any more
  * @throws QuotaExceeded
  */
 export async function withinMaxBuckets(
   ctx: HolderCtx,
   requested: Requested,
-  create: (epochs: QuotaEpochs) => Promise<BucketRow>,
+  create: (epochs: QuotaEpochs, assertStillWithin: () => Promise<void>) => Promise<BucketRow>,
 ): Promise<BucketRow> {
   const { metadata } = ctx;
   const announcements: Announcement[] = [];
   const withdraw = async (): Promise<void> => {
-    for (const { scope, holder, revision } of announcements)
-      await commitShare(metadata, scope, { remove: { holder }, expect: revision });
+    for (const { scope, revision } of announcements)
+      await commitShare(metadata, scope, { remove: { holder: requested.name }, expect: revision });
+  };
+  const assertStillWithin = async (): Promise<void> => {
+    for (const announced of announcements) await assertCounted(ctx, requested.name, announced);
   };
   const epochs: { -readonly [K in keyof QuotaEpochs]: QuotaEpochs[K] } = {};
   for (const holder of holdersFor(requested)) {
@@ -209,7 +213,7 @@ export async function withinMaxBuckets(
     });
     if (announced !== undefined) announcements.push(announced);
   }
-  const created = await create(epochs).catch(async (cause: unknown) => {
+  const created = await create(epochs, assertStillWithin).catch(async (cause: unknown) => {
     // Another account was faster, or a bucket was not moved. After any other failure the bucket may exist, so the announcement stays until
     // that is certain.
     const isRefused =
@@ -226,8 +230,11 @@ export async function withinMaxBuckets(
 
 interface Announcement {
   readonly scope: string;
-  readonly holder: string;
   readonly revision: Revision;
+  /** Store time (ms). */
+  readonly at: number;
+  readonly holder: QuotaHolder;
+  readonly maxBuckets: number;
 }
 
 /** Counts the creation among the buckets of the account or user, until it has ended. Undefined where the bucket exists already. */
@@ -250,21 +257,36 @@ async function announce(
     for (const { row } of creating) names.add(row.holder);
     const own = shares.find(({ row }) => row.holder === name);
     names.delete(name);
-    if (names.size >= maxBuckets)
-      throw exceeded({
-        ...describeHolder(holder),
-        limit: 'maxBuckets',
-        allowed: maxBuckets,
-        used: names.size,
-        requested: 1,
-      });
+    if (names.size >= maxBuckets) throw tooMany(holder, maxBuckets, names.size);
     const put = { scope, holder: name, bytes: 0, objects: 1, at: now };
     const outcome = await commitShares(metadata, { scope, head, at: now }, [
       { put, expect: own?.revision ?? 'absent' },
     ]);
-    if (outcome.applied) return { scope, holder: name, revision: outcome.revision };
+    if (outcome.applied) return { scope, revision: outcome.revision, at: now, holder, maxBuckets };
   }
   throw fail('OperationAborted');
+}
+
+const tooMany = (holder: QuotaHolder, maxBuckets: number, used: number) =>
+  exceeded({ ...describeHolder(holder), limit: 'maxBuckets', allowed: maxBuckets, used, requested: 1 });
+
+/**
+ * A process that was paused may commit a creation after its announcement has expired, and others have created buckets in its place.
+ * @throws QuotaExceeded
+ */
+async function assertCounted(
+  ctx: HolderCtx,
+  name: string,
+  { scope, at, holder, maxBuckets }: Announcement,
+): Promise<void> {
+  const { metadata } = ctx;
+  const now = await metadata.now();
+  if (at + creatingMsMax > now) return;
+  const { shares } = await readShares(metadata, scope);
+  const names = await readNames(ctx, holder, maxBuckets);
+  for (const { row } of shares) if (row.at + creatingMsMax > now) names.add(row.holder);
+  names.delete(name);
+  if (names.size >= maxBuckets) throw tooMany(holder, maxBuckets, names.size);
 }
 
 /** The names of the holder's buckets, up to one more than the limit. */
