@@ -67,7 +67,9 @@ export type { RemovalMarks } from './object-bytes.ts';
  * - a write whose source throws, or that fails, leaves nothing that `list` would show;
  * - a read verifies the checksum of every 64 KiB block that it overlaps, before it yields that block;
  * - `remove` is idempotent and durable, and `list` no longer shows the chunk. A read may still find it until its space is
- *   reclaimed: a reader that began just before is not interrupted.
+ *   reclaimed: a reader that began just before is not interrupted;
+ * - while the store is away, each call throws `DataUnavailable`: no chunk is then missing, none is removed, and no list ends
+ *   early. A read may still succeed.
  */
 export interface ChunkStore {
   /** Absent: the store has no installation mark. */

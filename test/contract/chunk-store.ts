@@ -8,6 +8,7 @@ import {
   type ByteRange,
   ChunkMissing,
   chunkBytes,
+  DataUnavailable,
   type Owner,
   unknownSize,
 } from '../../src/ports/object-bytes.ts';
@@ -17,6 +18,8 @@ export interface ChunkStoreFixture {
   /** Another store over the same data, as after a restart; absent where nothing outlives the process. */
   readonly reopen?: () => ChunkStore;
   readonly dispose: () => Promise<void>;
+  /** Ways in which the store goes away; each returns what brings it back. Absent where it cannot, or has suites of its own. */
+  readonly outages?: Readonly<Record<string, () => Promise<() => Promise<void>>>>;
 }
 
 export const owner: Owner = { bucketId: 'b1', key: 'a/key' };
@@ -96,6 +99,44 @@ export function chunkStoreContract(
       store = fixture.store;
     });
     afterEach(() => fixture.dispose());
+
+    test('throws DataUnavailable while it is away, and has lost nothing afterwards', async ({ skip }) => {
+      const { outages } = fixture;
+      if (outages === undefined) return skip('it cannot go away, or its suite does that on the real engine');
+      const small = await put(store, 'small.0', 100);
+      const large = await put(store, 'large.0', 500_000);
+      const next = (signal = new AbortController().signal) => store.compact?.(signal);
+      for (const [how, begin] of Object.entries(outages)) {
+        const end = await begin();
+        const refused: Readonly<Record<string, () => Promise<unknown> | undefined>> = {
+          'a small write': () => put(store, `${how}-small.0`, 100),
+          'a large write': () => put(store, `${how}-large.0`, 500_000),
+          'a removal of a small chunk': () => store.remove([small]),
+          'a removal of a large chunk': () => store.remove([large]),
+          'a removal of a chunk whose place is unknown': () => store.remove([{ id: 'small.0', size: 100 }]),
+          'a list': () => listAll(store),
+          'a list by prefix': () => listAll(store, 'large'),
+          'a read': () => readWhole(store.read(large, whole(large))),
+          'the health': () => store.health(),
+          'a compaction': () => next(),
+          'a removal mark': () => store.removals?.isMarked(small),
+        };
+        for (const [call, run] of Object.entries(refused))
+          expect(await run()?.catch((cause: unknown) => cause), `${how}: ${call}`).toBeInstanceOf(
+            DataUnavailable,
+          );
+        // Its file may still be open.
+        const read = await expectIntact(store, small).catch((cause: unknown) => cause);
+        if (read !== undefined) expect(read, how).toBeInstanceOf(DataUnavailable);
+        await end();
+        // The outcome of the writes was unknown.
+        const listed = (await listAll(store)).filter(({ id }) => !id.startsWith(`${how}-`));
+        expect(idsOf(listed), how).toEqual(['large.0', 'small.0']);
+        for (const chunk of [small, large]) await expectIntact(store, chunk);
+        await expectIntact(store, await put(store, `${how}-after.0`, 100));
+        await store.remove(await listAll(store, how));
+      }
+    });
 
     test.each(sizes)('returns %i bytes unchanged, with or without a known length', async (size) => {
       const told = await put(store, 'told.0', size);

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Disk, nodeDisk } from '../../src/backends/data/file/disk.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { expectIntact, idsOf, listAll, put, whole } from './chunk-store.ts';
+import { DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { expectIntact, idsOf, listAll, put, readWhole, whole } from './chunk-store.ts';
 import { type FileFixture, fileFixture, runScript } from './file-fixture.ts';
 
 let fixture: FileFixture;
@@ -63,7 +64,10 @@ describe('a failing disk', () => {
         const failed = results.filter((result) => result.status === 'rejected');
         // The segment for small chunks exists already, so no directory is flushed for them.
         expect(failed).toHaveLength(call === 'flushDirectory' && size <= 262_144 ? 0 : 5);
-        for (const { reason } of failed) expect(String(reason)).toContain('EIO');
+        for (const { reason } of failed) {
+          expect(reason).toBeInstanceOf(DataUnavailable);
+          expect(String(reason)).toContain('EIO');
+        }
         const stored = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
         const listed = (await listAll(fixture.reopen())).filter(({ id }) => id.includes(`${size}`));
         expect(idsOf(listed)).toEqual(idsOf([after, before, ...stored]));
@@ -72,6 +76,42 @@ describe('a failing disk', () => {
       expect(fs.readdirSync(join(fixture.directory, 'temporary'))).toEqual([]);
     },
   );
+
+  test.each([
+    ['EIO', true],
+    ['ESTALE', true],
+    ['EROFS', true],
+    ['ENOSPC', false],
+  ])('%s of a write or a read means that the store is away: %s', async (code, isAway) => {
+    let isFailing = false;
+    const disk = nodeDisk({ clock: systemClock, durable: true });
+    const unlessFailing = async <T>(run: () => Promise<T>): Promise<T> => {
+      if (isFailing) throw Object.assign(new Error(code), { code });
+      return run();
+    };
+    const faulty = fixture.reopen({
+      disk: {
+        ...disk,
+        read: (...call) => unlessFailing(() => disk.read(...call)),
+        write: (...call) => unlessFailing(() => disk.write(...call)),
+      },
+    });
+    for (const size of [100, 200_000, 700_000]) {
+      isFailing = false;
+      const chunk = await put(faulty, `kept${size}.0`, size);
+      isFailing = true;
+      for (const run of [
+        () => put(faulty, `failed${size}.0`, size),
+        () => readWhole(faulty.read(chunk, whole(chunk))),
+      ]) {
+        const cause = await run().catch((error: unknown) => error);
+        expect(cause).toBeInstanceOf(Error);
+        expect(cause instanceof DataUnavailable).toBe(isAway);
+      }
+      isFailing = false;
+      await expectIntact(faulty, chunk);
+    }
+  });
 
   test('answers only after the flush', async () => {
     const disk = nodeDisk({ clock: systemClock, durable: true });

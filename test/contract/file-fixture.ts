@@ -29,10 +29,31 @@ export async function fileFixture(options: Partial<FileChunksOptions> = {}): Pro
     directory,
     store: open(),
     reopen: open,
+    outages: outagesOf(directory),
     dispose: async () => {
       await Promise.all(opened.map((store) => store.close()));
       await fs.rm(directory, { recursive: true });
     },
+  };
+}
+
+/** A disk that is unmounted leaves an empty directory, or none; a wrong mount leaves something else. */
+function outagesOf(directory: string): NonNullable<ChunkStoreFixture['outages']> {
+  const elsewhere = `${directory}.elsewhere`;
+  const outage = (place: () => Promise<unknown>) => async () => {
+    await fs.rename(directory, elsewhere);
+    await place();
+    return async () => {
+      // Nothing was begun there.
+      expect(await fs.readdir(directory).catch(() => [])).toEqual([]);
+      await fs.rm(directory, { recursive: true, force: true });
+      await fs.rename(elsewhere, directory);
+    };
+  };
+  return {
+    missing: outage(async () => {}),
+    unmounted: outage(() => fs.mkdir(directory)),
+    'no-directory': outage(() => fs.writeFile(directory, '')),
   };
 }
 

@@ -104,11 +104,16 @@ function openMarks(stores: Readonly<Record<string, ChunkStore>>): ObjectBytes['m
   return marks.length === 0 ? undefined : marks;
 }
 
+/** A cluster that is away is left out: its health says so, and the others are compacted. */
 async function compactAll(stores: readonly ChunkStore[], signal: AbortSignal): Promise<boolean> {
   let more = false;
   for (const store of stores) {
     if (signal.aborted) return true;
-    if (await store.compact?.(signal)) more = true;
+    try {
+      if (await store.compact?.(signal)) more = true;
+    } catch (cause) {
+      if (!(cause instanceof DataUnavailable)) throw cause;
+    }
   }
   return more;
 }

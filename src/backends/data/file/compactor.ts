@@ -16,6 +16,7 @@ import {
   fileMode,
   isMissing,
   isTaken,
+  isThere,
   type Layout,
   newName,
   segmentNames,
@@ -103,7 +104,7 @@ export class Compactor {
     const { layout, current } = this.#parts;
     if (segment === current()) return false;
     const marker = segmentPath(layout, segment, 'open');
-    if (!fs.existsSync(marker)) return true;
+    if (!isThere(marker)) return true;
     const isDead = isMakerDead(marker) || this.#isOlder(segmentPath(layout, segment, 'seg'), abandonedMs);
     if (!isDead) return false;
     sealLeftOpen(layout, segment);
@@ -168,7 +169,7 @@ export class Compactor {
       if (++looks % looksAtOnce === 0) await turn();
       const path = `${layout.segments}/${name}`;
       const segment = name.slice(0, name.indexOf('.'));
-      const isStray = !name.endsWith('.seg') && !fs.existsSync(segmentPath(layout, segment, 'seg'));
+      const isStray = !name.endsWith('.seg') && !isThere(segmentPath(layout, segment, 'seg'));
       if (isStray && this.#isOlder(path, abandonedMs)) fs.rmSync(path, { force: true });
     }
     for (const group of fs.readdirSync(layout.large)) {

@@ -8,6 +8,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Clock } from '../../../ports/clock.ts';
+import { ChunkMissing, DataUnavailable } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 
 /** A synchronous call that takes longer than this has waited for the disk. */
@@ -191,7 +192,55 @@ export function parsePlace(at: string): Place {
 }
 
 export const isMissing = (error: unknown): boolean => (error as { code?: string } | null)?.code === 'ENOENT';
+/** Whether there is a file. `existsSync` would answer false for a device that fails, and a segment would be taken for removed or sealed. */
+export const isThere = (path: string): boolean => fs.statSync(path, { throwIfNoEntry: false }) !== undefined;
 export const isTaken = (error: unknown): boolean => (error as { code?: string } | null)?.code === 'EEXIST';
+
+/**
+ * What the system says of a device that fails, of a mount or a server of files that is gone, of a root that is no directory any more, and
+ * of a file system that the kernel has made read-only.
+ */
+const awayCodes: ReadonlySet<unknown> = new Set([
+  'EIO',
+  'ENODEV',
+  'ENOTDIR',
+  'ENXIO',
+  'EREMOTEIO',
+  'EROFS',
+  'ESTALE',
+]);
+
+/** Whether the directories of the store are there; they are not where a disk is unmounted. */
+export const isPresent = ({ segments, large, temporary }: Layout): boolean =>
+  [segments, large, temporary].every((path) => {
+    try {
+      return fs.statSync(path).isDirectory();
+    } catch {
+      return false;
+    }
+  });
+
+const awayError = (layout: Layout, cause?: unknown): DataUnavailable => {
+  const reason = cause instanceof Error ? cause.message : 'it is missing or not mounted';
+  return new DataUnavailable(`the directory of ${layout.segments} is away: ${reason}`, { cause });
+};
+
+/** @throws DataUnavailable where a missing file would say nothing of the chunk, because the whole store is missing */
+export function assertPresent(layout: Layout): void {
+  if (!isPresent(layout)) throw awayError(layout);
+}
+
+/**
+ * Throws `DataUnavailable` in place of an error of a store that is away, and the error itself otherwise: a full disk and damaged or missing
+ * chunks of a store that is there.
+ */
+export function throwFailure(layout: Layout, error: unknown): never {
+  const { code } = Object(error) as { readonly code?: unknown };
+  if (awayCodes.has(code)) throw awayError(layout, error);
+  if ((isMissing(error) || error instanceof ChunkMissing) && !isPresent(layout))
+    throw awayError(layout, error);
+  throw error;
+}
 
 /** Segments present, oldest first. */
 export function segmentNames(layout: Layout): string[] {

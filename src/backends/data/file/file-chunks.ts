@@ -14,8 +14,10 @@ import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunke
 import { Compactor } from './compactor.ts';
 import { appendDead, deadBytes, entryBytes, readDead, removalMarks } from './dead.ts';
 import {
+  assertPresent,
   type Disk,
   formatPlace,
+  isThere,
   type Layout,
   makeLayout,
   newName,
@@ -23,6 +25,7 @@ import {
   parsePlace,
   segmentNames,
   segmentPath,
+  throwFailure,
 } from './disk.ts';
 import {
   borrowPiece,
@@ -77,7 +80,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
     replaced: (segment) => reader.drop(segment),
   });
 
-  return {
+  return throwingAway(layout, {
     write: (id, source, { owner, size, signal }) =>
       takeFrom(source, async (iterator) => {
         const large = (whole: AsyncIterator<Uint8Array>): Promise<ChunkRef> => {
@@ -125,6 +128,58 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
       await writer.close();
       reader.close();
     },
+  });
+}
+
+type FileStore = ChunkStore & Required<Pick<ChunkStore, 'small' | 'removals' | 'compact'>>;
+
+/**
+ * The store, which throws `DataUnavailable` while its directory is away. A file that is missing says something of a chunk only where the
+ * directory is there, also afterwards: otherwise gc would forget chunks that come back with the disk.
+ */
+function throwingAway(layout: Layout, store: FileStore): ChunkStore {
+  const { small, removals } = store;
+  const fail = (error: unknown): never => throwFailure(layout, error);
+  const whilePresent = async <T>(run: () => Promise<T>): Promise<T> => {
+    assertPresent(layout);
+    const result = await run().catch(fail);
+    assertPresent(layout);
+    return result;
+  };
+  return {
+    ...store,
+    write: (id, source, options) => store.write(id, source, options).catch(fail),
+    small: { ...small, write: (id, bytes, owner) => small.write(id, bytes, owner).catch(fail) },
+    read(chunk, range, options) {
+      const source = store.read(chunk, range, options);
+      return {
+        [Symbol.asyncIterator]() {
+          const pieces = source[Symbol.asyncIterator]();
+          return {
+            next: () => pieces.next().catch(fail),
+            async return() {
+              await pieces.return?.();
+              return { done: true, value: undefined };
+            },
+          };
+        },
+      };
+    },
+    remove: (chunks) => whilePresent(() => store.remove(chunks)),
+    removals: {
+      isMarked: (chunk) => whilePresent(() => removals.isMarked(chunk)),
+      unmark: (chunk) => whilePresent(() => removals.unmark(chunk)),
+    },
+    async *list(...prefixes) {
+      try {
+        yield* store.list(...prefixes);
+      } catch (error) {
+        fail(error);
+      }
+      assertPresent(layout);
+    },
+    compact: (signal) => whilePresent(() => store.compact(signal)),
+    health: () => whilePresent(() => store.health()),
   };
 }
 
@@ -170,7 +225,7 @@ async function removeAll(parts: LargeParts, { dead, large }: ToRemove): Promise<
   const segments = dead.entries();
   const work = async (): Promise<void> => {
     for (const [segment, offsets] of segments) {
-      if (!fs.existsSync(segmentPath(layout, segment, 'seg'))) continue;
+      if (!isThere(segmentPath(layout, segment, 'seg'))) continue;
       if (await appendDead(parts, segment, offsets)) isNew = true;
     }
   };
@@ -403,7 +458,7 @@ class Lister {
     let summary = this.#summaries.get(segment);
     if (!summary) {
       summary = readSummary(this.#parts.layout, segment);
-      if (!summary || fs.existsSync(segmentPath(this.#parts.layout, segment, 'open'))) return true;
+      if (!summary || isThere(segmentPath(this.#parts.layout, segment, 'open'))) return true;
       this.#summaries.set(segment, summary);
     }
     return mayHold(summary, prefix);

@@ -23,6 +23,7 @@ import {
   fileMode,
   groupMatches,
   isMissing,
+  isTaken,
   type Layout,
   largeGroup,
   largePath,
@@ -64,7 +65,10 @@ async function publish(parts: LargeParts, id: string, temporary: string): Promis
       break;
     } catch (error) {
       if (!isMissing(error) || tries === renameTriesMax) throw error;
-      await mkdir(path, { recursive: true, mode: directoryMode });
+      // Not recursive: it would begin a new store where a disk is unmounted.
+      await mkdir(path, { mode: directoryMode }).catch((cause: unknown) => {
+        if (!isTaken(cause)) throw cause;
+      });
       durableGroups.delete(group);
     }
   }
