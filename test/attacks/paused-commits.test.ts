@@ -4,9 +4,10 @@ import { createGateway } from '../../src/admin-gateway.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { domain, furnished } from '../support/access-points.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, setVersioning } from '../support/gateway-bodies.ts';
 import { openClient } from '../support/gateway-client.ts';
 import { pausedProcess } from '../support/paused-process.ts';
@@ -131,6 +132,37 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     late.goOn();
     expect((await creating).status).toBe(403);
     expect((await world.client.put('/bucket')).status).toBe(200);
+  });
+
+  test('a CreateBucket that was paused does not take the host of an access point that was made meanwhile', async () => {
+    await using world = await openGateway({ backend, settings: { SVC_DOMAIN: domain } });
+    const late = otherProcess(world, bob);
+    late.pauseBefore('commit', 'buckets');
+    const creating = late.client.put('/photos-alice-account');
+    await late.stands;
+    await furnished(world);
+    late.goOn();
+    expect((await creating).status).toBe(400);
+    const atHost = world.as({ host: `photos-alice-account.${domain}` });
+    expect((await atHost.get('/key')).text).toBe('x');
+  });
+
+  test('a CreateAccessPoint that was paused does not take the host of a bucket that was made meanwhile', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    const late = otherProcess(world);
+    late.pauseBefore('commit', 'access_point_aliases');
+    const creating = late.client.get('/', {
+      query: { Action: 'CreateAccessPoint', Name: 'photos', Bucket: 'bucket' },
+    });
+    await late.stands;
+    expect((await world.bob.put('/photos-alice-account')).status).toBe(200);
+    late.goOn();
+    expect((await creating).status).toBe(400);
+    expect((await world.bob.put('/photos-alice-account/key', { body: 'x' })).status).toBe(200);
+    expect((await world.bob.delete('/photos-alice-account/key')).status).toBe(204);
+    expect((await world.bob.delete('/photos-alice-account')).status).toBe(204);
+    expect((await world.bob.put('/photos-alice-account')).status).toBe(200);
   });
 
   test('a CreateBucket that was paused until others created a bucket in its place does not exceed maxBuckets', async () => {

@@ -121,15 +121,21 @@ async function confirmOwner(ctx: Ctx, bucket: BucketRow, stored: Stored<AccessPo
   }
 }
 
-/** Requests to one host must not reach another account's bucket or access point of that name. */
+/**
+ * Requests to one host must not reach another account's bucket or access point of that name. The claim comes first: a bucket that is
+ * created meanwhile is either seen here, or its creator sees the claim after its commit and deletes it again.
+ */
 async function claimHost(ctx: Ctx, row: AccessPointRow): Promise<void> {
   const { account, name } = row;
   const label = formatHostLabel(row);
-  const isFree =
-    (await lookUpBucket(ctx, label)) === undefined &&
-    (await claimAlias(ctx.metadata, { alias: label, account, name }));
-  if (!isFree)
-    throw fail('InvalidRequest', `${label} is the name of a bucket or the host of another access point.`);
+  const refuse = () =>
+    fail('InvalidRequest', `${label} is the name of a bucket or the host of another access point.`);
+  if ((await lookUpBucket(ctx, label)) !== undefined) throw refuse();
+  if (!(await claimAlias(ctx.metadata, { alias: label, account, name }))) throw refuse();
+  const claimed = await findAlias(ctx.metadata, label);
+  if ((await lookUpBucket(ctx, label)) === undefined) return;
+  if (claimed?.row.account === account && claimed.row.name === name) await dropAlias(ctx.metadata, claimed);
+  throw refuse();
 }
 
 /** @throws InvalidBucketName for a bucket whose host name would hide an access point */

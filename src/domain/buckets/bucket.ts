@@ -14,7 +14,7 @@ import { objectsAt } from '../../metadata/objects/objects.ts';
 import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
-import { listAccessPoints } from '../access/access-points.ts';
+import { assertNoAccessPoint, listAccessPoints } from '../access/access-points.ts';
 import { type AuthorizedBucket, assertOpen, changeBucket, findAuthorized } from '../common/buckets.ts';
 import { queueUploadsOf } from '../common/garbage.ts';
 import { drawId } from '../common/ids.ts';
@@ -78,6 +78,7 @@ async function insert(
     record?.applied();
     try {
       await assertOwnerExists(ctx, row);
+      await assertNoAccessPoint(ctx, row.name);
       await assertStillWithin();
     } catch (cause) {
       if (cause instanceof Refusal)
