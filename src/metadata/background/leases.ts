@@ -9,14 +9,16 @@
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
  * | runs of fsck that repair | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
  * | `force-empty`, `reshard`, `rewrap` | progress of a task | the commit states the revision of the task that the page began with |
- * | `force-empty` | deletes versions | a page reads its task first; a page that is running when the task ends deletes only versions that it has read |
+ * | `force-empty` | deletes versions | a page reads its task first; a page that is running when the task ends deletes only versions and uploads that it has read |
  * | `bucket-stats`, `usage-rollup`, `quota-reconcile`, `audit-retention`, `health-history`, `fsck`, `scrub`, `lifecycle` | samples, sums and seals, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `lifecycle` | removes and moves versions, aborts uploads | a change of the rules fences commits of versions, and these check up to 48 of the newer versions that a rule counts; the abort of an upload reads the rules right before its commit |
+ * | `queue-retention` | drops rows of queues beyond their bounds | none: the rows of closed hours that it has counted are dropped, also where their consumer has caught up since |
  * | `usage-rollup` | the usage of a closed day | each leader computes it from the same stored samples and counters; the commit states that no row of the bucket and the day exists (`closeBucketDay`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
  * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |
  * | `notify`, `replicator` | moves of rows between lanes | the commit that removes a row from its lane states the row that the latest leader wrote at its start; a second copy may be left, in an order that holds |
- * | `replicator` | versions at peers, their status, the position of a resync | a peer keeps one version of an id; the status states the revision that was sent; the position states the revision that the page began with |
+ * | `replicator` | versions at peers, their status, the position of a resync | a peer keeps one version of an id; to other S3 services only a version is sent that is the latest right before, and a request that is under way then is not fenced; the status states the revision that was sent; the position states the revision that the page began with |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */
 import {
