@@ -21,7 +21,7 @@ test.each([
     const { client, context } = world;
     await client.put('/bucket');
     for (const key of ['kept', 'removed']) await client.put(`/bucket/${key}`, { body: large });
-    const stored = async () => (await Array.fromAsync(context.bytes.find('default', ''))).length;
+    const stored = async () => [...(await world.stored())].length;
     expect(await stored()).toBe(2);
     const root = join(context.config.SVC_DATA_DIR ?? '', 'chunks', 'default');
     renameSync(root, `${root}.away`);
