@@ -6,7 +6,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const testMs = 900_000;
 const hookMs = 900_000;
 /** What other processes do may take that long there. */
-const poll = { timeout: 60_000 };
+const poll = { timeout: 180_000 };
 
 /**
  * Files of these folders share a process and its loaded modules, because loading the gateway takes longer than most of these files.

@@ -16,7 +16,7 @@ import { openGateway, operator } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 
 const rounds = 20;
-const requestMs = 20_000;
+const requestMs = 120_000;
 
 const hostileTexts = [
   '',

@@ -11,7 +11,7 @@ import { makeRole } from '../support/replication-role.ts';
 import { never, settings } from '../support/replication-sites.ts';
 import { openStubPeer, replicateToStub, stubPeerBody } from '../support/stub-peer.ts';
 
-const patience = { timeout: 60_000, interval: 10 };
+const patience = { timeout: 120_000, interval: 10 };
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** A peer that holds some versions until they are released or the test ends, and the owners of its buckets. */
 async function openHoldingPeer({

@@ -9,7 +9,7 @@ import { type CephCluster, daemons, noCeph, settingsOf, startCeph } from '../sup
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 
-const patience = { timeout: 120_000, interval: 250 };
+const patience = { timeout: 180_000, interval: 250 };
 
 /** A client session in the monitor's report. */
 interface Session {

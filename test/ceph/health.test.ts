@@ -6,7 +6,7 @@ import { type Operator, operatorOf } from '../support/clusters.ts';
 import { type CephCluster, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 
-const patience = { timeout: 120_000, interval: 250 };
+const patience = { timeout: 180_000, interval: 250 };
 const caseMs = 300_000;
 
 interface Report {

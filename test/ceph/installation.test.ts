@@ -19,7 +19,7 @@ import { poolStores } from '../support/pool-stores.ts';
 import { startServer } from '../support/server.ts';
 
 const repository = join(import.meta.dirname, '../..');
-const patience = { timeout: 90_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const foreign =
   /pool chunks, namespace \S+ of cluster a at installation\.json belong to installation [0-9a-f]{32}/;
 

@@ -5,7 +5,7 @@ import { openUser } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
 
-const patience = { timeout: 60_000, interval: 300 };
+const patience = { timeout: 180_000, interval: 300 };
 
 const put = (world: ConsoleWorld, family: string, document: object, bucket = 'busy') =>
   send(world.server, 'PUT', `/admin/v1/buckets/${bucket}/configurations/${family}`, {

@@ -24,7 +24,7 @@ const me: AccessKey = {
   operator: true,
 };
 const key = signer({ ...me, host: 'app.example.com' });
-const patience = { timeout: 60_000, interval: 20 };
+const patience = { timeout: 180_000, interval: 20 };
 
 type Options = Partial<Omit<OpenOptions, 'credentials'>>;
 const open = (options: Options): Promise<OpenGateway> =>

@@ -107,7 +107,7 @@ test('a backlog of a target that is away is read once, while events of a target 
   await using world = await openNotifyWorld({
     targets: targetsAt({ hook: down, [name]: sink }),
     rules: [rule('hook')],
-    slower: 100,
+    slower: 1_000,
     wrap,
   });
   const { client, clock } = world;

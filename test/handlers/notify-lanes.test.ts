@@ -152,7 +152,7 @@ test('a target that refuses events of several buckets rests as a whole, and the 
 test('an account all of whose buckets are refused delays no other account, however many buckets and events it has', async () => {
   await using sink = await openWebhookSink();
   sink.answer = byKey(({ bucket }) => bucket.startsWith('bad'), status(500));
-  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), slower: 100 });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), slower: 1_000 });
   const other = { ...world, client: world.world.as({ credential: bob }) };
   const buckets = Array.from({ length: 12 }, (_, n) => `bad-${n}`);
   for (const name of buckets) await addBucket(other, name);

@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-dev-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 afterEach(endAll);
 
-const patience = { timeout: 60_000, interval: 50 };
+const patience = { timeout: 180_000, interval: 50 };
 
 async function ready(run: Run): Promise<string> {
   const found = () => /endpoint +(\S+)[\s\S]*\n {2}try .*\n/.exec(run.stdout)?.[1];

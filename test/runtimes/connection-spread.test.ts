@@ -14,7 +14,7 @@ import { signer } from '../support/sign.ts';
 import { sender } from './client.ts';
 
 const env = { SVC_PROCESSES: 'auto', SVC_FSYNC: 'never', SVC_WORKERS: '' };
-const patience = { timeout: 60_000 };
+const patience = { timeout: 180_000 };
 
 const countSockets = (pid: number): number =>
   readdirSync(`/proc/${pid}/fd`).filter((fd) => {

@@ -9,7 +9,7 @@ import { startServer, testCredentials } from '../support/server.ts';
 const objects = 100;
 
 /** The lease of the killed process expires first, after 15 s. */
-const patience = { timeout: 90_000, interval: 200 };
+const patience = { timeout: 180_000, interval: 200 };
 
 const statement = (service: string, bucket: string) => ({
   Effect: 'Allow',

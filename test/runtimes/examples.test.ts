@@ -20,7 +20,7 @@ install();
 const root = join(import.meta.dirname, '../..');
 const examples = join(root, 'examples');
 const secretKey = 'secret-of-the-examples';
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const ownPage = 'the application’s own page';
 
 interface Example {

@@ -5,7 +5,7 @@ import { startServer, type TestServer, testCredentials } from '../support/server
 import { type Send, sender } from './client.ts';
 import { cliPath } from './command.ts';
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const root = testCredentials.root;
 
 let server: TestServer;
@@ -63,11 +63,11 @@ async function refuseInBoth(name: string): Promise<number> {
   await vi.waitFor(async () => {
     // A connection that the primary has handed to a dying process is never answered.
     const answer = send('GET', `/books/${name}-${sent + 1}`, { headers: { connection: 'close' } });
-    await Promise.race([answer, late(5_000)]);
+    await Promise.race([answer, late(20_000)]);
     sent += 1;
     const { text } = await Promise.race([
       send('GET', '/admin/v1/requests?limit=1000&status=404'),
-      late(5_000),
+      late(20_000),
     ]);
     for (const { process, key } of JSON.parse(text).requests as Entry[])
       if (key.startsWith(`${name}-`)) processes.add(process);

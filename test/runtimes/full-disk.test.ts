@@ -17,7 +17,7 @@ const env = {
   SVC_INTENT_TTL: '1s',
   SVC_METRICS_TOKEN: 'let-me-read',
 };
-const patience = { timeout: 120_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const putsMax = 4_000;
 
 const clientOf = (server: TestServer): LoadClient => loadClient(server.url, server.credentials.root, 8);

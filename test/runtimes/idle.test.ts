@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => server?.stop(), 120_000);
 
 const expectOk = ({ status }: { readonly status: number }): void => expect(status).toBe(200);
-const patience = { timeout: 60_000, interval: 500 };
+const patience = { timeout: 180_000, interval: 500 };
 
 /** The leased workers by the process that leads them. */
 async function leaders(): Promise<ReadonlyMap<string, readonly string[]>> {

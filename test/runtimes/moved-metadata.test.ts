@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startServer } from '../support/server.ts';
 
-const patience = { timeout: 60_000, interval: 250 };
+const patience = { timeout: 180_000, interval: 250 };
 
 test.each(['moved away', 'replaced by a copy'])('/readyz is 503 while metadata/ is %s', async (what) => {
   const server = await startServer();

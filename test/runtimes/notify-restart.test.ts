@@ -6,7 +6,7 @@ import { startServer, testCredentials } from '../support/server.ts';
 import { openWebhookSink, status } from '../support/webhook-sink.ts';
 
 /** The lease of the killed process expires first, after 15 s. */
-const patience = { timeout: 90_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const keys = 40;
 
 interface Message {

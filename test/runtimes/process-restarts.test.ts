@@ -5,7 +5,7 @@ import { startServer, type TestServer } from '../support/server.ts';
 
 const deaths = (server: TestServer) => logLines(server, 'a process died and is started again');
 
-const patience = { timeout: 60_000 };
+const patience = { timeout: 180_000 };
 
 test('after all processes of a node were killed one is started within a second, and each slot counts its own deaths', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });

@@ -5,7 +5,7 @@ import { type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
 import type { TestServer } from '../support/server.ts';
 import { besideServer, canMount, SmallDisks } from '../support/small-disk.ts';
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const bucket = 'bucket';
 const clientOf = (server: TestServer): LoadClient => loadClient(server.url, server.credentials.root, 8);
 

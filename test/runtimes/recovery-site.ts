@@ -10,7 +10,7 @@ import { startServer, type TestServer, testCredentials } from '../support/server
 import { patternOf, type RecoverySection } from './recovery-page.ts';
 
 export const cli = join(import.meta.dirname, '../../src/runtime/cli.ts');
-export const patience = { timeout: 120_000, interval: 100 };
+export const patience = { timeout: 180_000, interval: 100 };
 const { root } = testCredentials;
 /** The bytes of a `large-` key are stored in a separate file, which gc deletes immediately. */
 export const bodyOf = (key: string): Buffer =>

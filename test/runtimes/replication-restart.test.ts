@@ -6,7 +6,7 @@ import { replicateTo, replicatingSettings, startSite } from '../support/replicat
 import { startServer, testCredentials } from '../support/server.ts';
 
 /** The lease of the killed process expires first, after 15 s. */
-const patience = { timeout: 120_000, interval: 200 };
+const patience = { timeout: 180_000, interval: 200 };
 
 async function versionsOf(client: LoadClient): Promise<readonly string[]> {
   const found: string[] = [];

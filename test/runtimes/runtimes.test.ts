@@ -17,7 +17,7 @@ import { startWorkerd, type Workerd } from './workerd.ts';
 
 install();
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 
 const probe = join(import.meta.dirname, 'event-loop-probe.ts');
 

@@ -120,7 +120,7 @@ const ways: readonly (readonly [string, readonly string[], string, Signals])[] =
     '1',
     async (_, pid) => {
       process.kill(pid, 'SIGINT');
-      await sleep(300);
+      await sleep(100);
       process.kill(pid, 'SIGINT');
     },
   ],
@@ -166,7 +166,7 @@ test('a second signal after a second ends the gateway without waiting for reques
   const put = await beginPut(url);
   const pid = child?.pid ?? 0;
   process.kill(pid, 'SIGINT');
-  await sleep(1_200);
+  await sleep(3_000);
   expect(isRunning(-pid)).toBe(true);
   process.kill(pid, 'SIGINT');
   await expect.poll(() => isRunning(-pid), { timeout: 60_000 }).toBe(false);

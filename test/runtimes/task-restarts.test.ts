@@ -6,7 +6,7 @@ import { expect, test, vi } from 'vitest';
 import { startServer, type TestServer } from '../support/server.ts';
 import { sender } from './client.ts';
 
-const until = { timeout: 60_000, interval: 100 };
+const until = { timeout: 180_000, interval: 100 };
 const objects = 300;
 
 interface TaskJson {

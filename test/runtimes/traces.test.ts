@@ -5,7 +5,7 @@ import { startServer, type TestServer, testCredentials } from '../support/server
 import { openWebhookSink, type WebhookSink } from '../support/webhook-sink.ts';
 import { type Send, sender } from './client.ts';
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const callerTrace = '4bf92f3577b34da6a3ce929d0e0e4736';
 const callerSpan = '00f067aa0ba902b7';
 

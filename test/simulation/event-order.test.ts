@@ -17,7 +17,7 @@ import { childrenOf } from './kill-rounds.ts';
 /** More for a longer run: `KILL_ROUNDS=50 SEED=7 npx vitest run test/simulation/event-order.test.ts`. */
 const rounds = Number(process.env['KILL_ROUNDS'] ?? 4);
 const writesPerRound = 150;
-const until = { timeout: 120_000, interval: 50 };
+const until = { timeout: 180_000, interval: 50 };
 
 interface Record {
   readonly s3: {

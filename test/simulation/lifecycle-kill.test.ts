@@ -8,7 +8,7 @@ import { fsck } from './kill-rounds.ts';
 
 const seed = Number(process.env['KILL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 /** The lease of the killed process expires first, after 15 s. */
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 180_000, interval: 100 };
 const objects = 300;
 const body = 'x'.repeat(100);
 

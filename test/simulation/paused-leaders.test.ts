@@ -172,6 +172,6 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
           await server.stop();
         }
       }
-    }, 600_000);
+    });
   });
 }

@@ -86,9 +86,9 @@ export async function quotaKills({ kills, seed, say }: Options): Promise<readonl
   return wrong;
 }
 
-/** What the killed processes held becomes free within a few seconds, and not a byte more. */
+/** What the killed processes held becomes free within a few seconds (two minutes on a busy machine), and not a byte more. */
 async function fill(client: LoadClient, free: number): Promise<readonly string[]> {
-  const until = performance.now() + 30_000;
+  const until = performance.now() + 120_000;
   let status = free === 0 ? 200 : 0;
   while (status !== 200 && performance.now() < until)
     ({ status } = await client.send({

@@ -112,5 +112,5 @@ else {
       await client.shutdown();
       await store.close();
     }
-  }, 600_000);
+  });
 }

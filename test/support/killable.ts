@@ -9,7 +9,7 @@ import { type Answer, type LoadClient, loadClient, pathOf } from './load-client.
 import { startServer, type TestServer } from './server.ts';
 
 /** Allows for the lease of the killed process, which must expire (15 s) before another process continues. */
-export const patience = { timeout: 120_000, interval: 100 };
+export const patience = { timeout: 180_000, interval: 100 };
 
 const common = {
   SVC_DATA_BACKEND: 'cluster-pool',

@@ -147,4 +147,4 @@ export async function drained(
     }, until);
 }
 /** For `vi.waitFor`. */
-export const until = { timeout: 60_000, interval: 10 };
+export const until = { timeout: 180_000, interval: 10 };

@@ -26,7 +26,7 @@ export const keys = {
   accounts: [{ account: alice.owner, buckets: ['*'] }],
 };
 /** Long enough on a machine that runs other suites at the same time. */
-export const until = { timeout: 60_000, interval: 20 };
+export const until = { timeout: 180_000, interval: 20 };
 export const refusal = (status: number, code: string): Reply => ({
   status,
   headers: [],

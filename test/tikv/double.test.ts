@@ -103,14 +103,14 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
   });
 
   test('a store that never answers costs the time budget only, and is used again later', async () => {
-    await using world = opened(await endpoints(), { timeoutMs: 1500 });
+    await using world = opened(await endpoints(), { timeoutMs: 4_000 });
     const double = await engine;
     const key = freshKeys();
     await put(world.client, key('a'), 'x');
     await double.fault({ command: 'Get', kind: 'drop' });
     const began = performance.now();
     await expect(world.client.get(key('a'))).rejects.toThrow(Unreachable);
-    expect(performance.now() - began).toBeGreaterThan(1000);
+    expect(performance.now() - began).toBeGreaterThan(3_000);
     await double.heal();
     expect(text(await world.client.get(key('a')))).toBe('x');
   });

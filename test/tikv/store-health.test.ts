@@ -14,7 +14,7 @@ import { noOwnTikv, type OwnEngine, startOwnTikv } from '../support/engines/tikv
 import { type LoadClient, loadClient } from '../support/load-client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 
-const patience = { timeout: 120_000, interval: 200 };
+const patience = { timeout: 180_000, interval: 200 };
 const callMs = 60_000;
 
 type Field = string | bigint | Buffer;

@@ -7,7 +7,7 @@ import { inventoryConfiguration } from '../support/inventory-lists.ts';
 import { rule } from '../support/notify-world.ts';
 import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
 
-const patience = { timeout: 90_000, interval: 250 };
+const patience = { timeout: 180_000, interval: 250 };
 const target = (fields: object) => ({ type: 'webhook', accounts: ['*'], ...fields });
 
 describe.each(['1', '3'])('with the metadata in %s objects', (shards) => {

@@ -57,7 +57,7 @@ const open = async (shards = 1, options: MiniflareOptions = scriptOf(bundle)): P
   return { worker, send: await clientOf(worker) };
 };
 
-const patience = { timeout: 60_000, interval: 250 };
+const patience = { timeout: 180_000, interval: 250 };
 
 test.each([1, 4])(
   'what was answered 200 is there after a restart in the middle of writes, and nothing is there by half (%s objects)',

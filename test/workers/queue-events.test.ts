@@ -9,7 +9,7 @@ import { openWebhookSink, type WebhookSink } from '../support/webhook-sink.ts';
 import { bundleWorker } from './bundle.ts';
 import { clientOf } from './gateways.ts';
 
-const patience = { timeout: 90_000, interval: 250 };
+const patience = { timeout: 180_000, interval: 250 };
 const targets = JSON.stringify([{ id: 'jobs', type: 'queue', binding: 'EVENTS', accounts: ['*'] }]);
 /** An ARN without an account, because the Worker has an account with the number of the rule. */
 const notifying = `<NotificationConfiguration>${rule('jobs').replace('123456789012', '')}</NotificationConfiguration>`;

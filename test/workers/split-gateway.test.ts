@@ -58,7 +58,7 @@ async function listKeys(send: Send, bucket: string): Promise<string[]> {
 const countObjects = async (send: Send): Promise<number> =>
   (await askAdmin(send, 'storage/meta')).nodes.length;
 
-const patience = { timeout: 120_000, interval: 500 };
+const patience = { timeout: 180_000, interval: 500 };
 
 test.each([
   ['none', ''],
