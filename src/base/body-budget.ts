@@ -72,7 +72,10 @@ export function takeFromAll(
 
 /** For whose requests memory is reserved. */
 export interface MemoryHolder {
-  /** Of an anonymous caller: the account of the bucket, which lets it in; '' where there is none. */
+  /**
+   * Of an anonymous caller: the account of the bucket, which lets it in; '' where there is none. Of a form whose signer is not known yet:
+   * the network of its sender.
+   */
   readonly account: string;
   readonly isAnonymous: boolean;
 }

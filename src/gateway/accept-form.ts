@@ -2,6 +2,8 @@
  * Fields of a form replace the headers of other requests: the signature, the key, the object's metadata. Headers of the form's own
  * request that could change what is stored are ignored, because the form's policy does not sign them.
  */
+
+import { toNetwork } from '../auth/policy/operators.ts';
 import { authenticateForm, checkPostPolicy, type LengthRange, parsePostPolicy } from '../auth/post-policy.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
@@ -11,6 +13,7 @@ import { nameFile, parseBoundary, readForm } from '../protocol/form-data.ts';
 import { readXml } from '../protocol/formats/codec.ts';
 import { tagging } from '../protocol/schemas/object.ts';
 import { headerText, Query, systemHeaders, type Wire, WireHeaders } from '../protocol/wire.ts';
+import { reserveBuffered } from '../request/body.ts';
 import { assertKey, ownHeaders } from '../request/parameters.ts';
 import type { Authorized, Identified } from '../request/request.ts';
 import { openBucketKey } from './find-bucket.ts';
@@ -38,8 +41,12 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   const boundary = parseBoundary(wire.headers.get('content-type'));
   if (identity !== undefined)
     throw fail('InvalidArgument', 'A form is signed by its fields, and not by its headers or its query.');
-  const form = await readForm(payload.content, boundary);
+  // The signer is not known before the fields are read. Their sender may be anyone, also where the bucket lets in no anonymous caller.
+  request.bufferedFor = { account: `network ${toNetwork(wire.remote)}`, isAnonymous: true };
+  const reserve = (bytes: number): void => reserveBuffered(ctx, request, bytes);
+  const form = await readForm(payload.content, boundary, reserve);
   const fields: ReadonlyMap<string, string> = nameFile(form);
+  reserve(Math.max(0, textLength(fields) - textLength(form.fields)));
   const key = readKey(fields);
   const bucketKey = openBucketKey(ctx, request);
   const authentication = authenticationContext(ctx);
@@ -73,6 +80,12 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
     key,
     payload: { ...payload, length: undefined, content: bounded(form.file.content, lengths) },
   };
+}
+
+function textLength(fields: ReadonlyMap<string, string>): number {
+  let length = 0;
+  for (const value of fields.values()) length += value.length;
+  return length;
 }
 
 function readKey(fields: ReadonlyMap<string, string>): string {

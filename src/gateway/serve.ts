@@ -13,7 +13,7 @@ import { StorageFull } from '../ports/chunk-store.ts';
 import { accessPointMethods } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { admitToBucket } from '../request/admission.ts';
-import { emptyBody, readBody } from '../request/body.ts';
+import { emptyBody, moveBuffered, readBody } from '../request/body.ts';
 import {
   type Authorized,
   establish,
@@ -33,6 +33,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const { ctx } = reader;
   ctx.trace?.stage('bucket');
   const request = needsBucket(row) ? await located(reader, selected) : selected;
+  if (operation === 'PostObject') moveBuffered(ctx, request);
   if (needsIndex(request)) {
     const index = await showIndex(ctx, request);
     if (index !== undefined) return index;

@@ -3,7 +3,9 @@
  * read whole, within bounds; the file is a stream.
  */
 
+import { gather } from '../base/concurrency.ts';
 import { fail, type Refusal } from '../base/errors.ts';
+import { tap } from '../base/tap.ts';
 import { decodeUtf8Strictly } from '../base/text/utf8.ts';
 import { escapeText } from './formats/codec.ts';
 
@@ -58,9 +60,18 @@ export function parseBoundary(contentType: string | undefined): string {
 const lineBreak = latin1Bytes('\r\n');
 const fileField = 'file';
 
-/** @throws MalformedPOSTRequest, MaxPostPreDataLengthExceededError, InvalidArgument for a form without a file or with a field twice */
-export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string): Promise<Form> {
-  const cursor = new FormCursor(body, textBytesMax);
+type Reserve = (bytes: number) => void;
+
+/**
+ * @param reserve called with the number of bytes ahead of each piece of text that is held in memory; throws where they do not fit
+ * @throws MalformedPOSTRequest, MaxPostPreDataLengthExceededError, InvalidArgument for a form without a file or with a field twice
+ */
+export async function readForm(
+  body: AsyncIterable<Uint8Array>,
+  boundary: string,
+  reserve: Reserve = () => {},
+): Promise<Form> {
+  const cursor = new FormCursor(body, textBytesMax, reserve);
   const delimiter = latin1Bytes(`\r\n--${boundary}`);
   try {
     // The first delimiter is at the beginning: its line break counts as read.
@@ -93,7 +104,7 @@ async function* readFile(cursor: FormCursor, delimiter: Uint8Array): AsyncGenera
     // Buttons follow the file in many a form.
     for (let part = await readHead(cursor); part !== undefined; part = await readHead(cursor)) {
       if (part.name === fileField) throw wrongFileCount(2);
-      await cursor.read(delimiter);
+      await cursor.skip(delimiter);
     }
     await cursor.finish();
   } finally {
@@ -173,11 +184,13 @@ export class FormCursor {
   #piece: Uint8Array = nothing;
   #at = 0;
   #budget: number;
+  readonly #reserve: Reserve;
 
   /** @param budget bytes that may be read as text */
-  constructor(body: AsyncIterable<Uint8Array>, budget: number) {
+  constructor(body: AsyncIterable<Uint8Array>, budget: number, reserve: Reserve = () => {}) {
     this.#source = body[Symbol.asyncIterator]();
     this.#budget = budget;
+    this.#reserve = reserve;
   }
 
   /** The budget anew, for what follows the file. */
@@ -220,23 +233,21 @@ export class FormCursor {
     }
   }
 
-  /** The bytes before the delimiter, as a copy. @throws MaxPostPreDataLengthExceededError */
+  /** The bytes before the delimiter, as a copy. @throws MaxPostPreDataLengthExceededError, what `reserve` throws */
   async read(delimiter: Uint8Array, matched = 0): Promise<Uint8Array> {
     this.#spend(delimiter.length);
-    const pieces: Uint8Array[] = [];
-    let length = 0;
-    for await (const piece of this.until(delimiter, matched)) {
-      this.#spend(piece.length);
-      length += piece.length;
-      pieces.push(new Uint8Array(piece));
-    }
-    const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const piece of pieces) {
-      bytes.set(piece, at);
-      at += piece.length;
-    }
-    return bytes;
+    this.#reserve(delimiter.length);
+    const see = ({ length }: Uint8Array): void => {
+      this.#spend(length);
+      this.#reserve(length);
+    };
+    return gather(tap(this.until(delimiter, matched), { see }), {});
+  }
+
+  /** Passes over the bytes before the delimiter. @throws MaxPostPreDataLengthExceededError */
+  async skip(delimiter: Uint8Array): Promise<void> {
+    this.#spend(delimiter.length);
+    for await (const { length } of this.until(delimiter)) this.#spend(length);
   }
 
   /** The next so many bytes. */

@@ -47,21 +47,35 @@ export function readBody(
     claims: readClaims(request, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
-  const holder = findMemoryHolder(request);
-  countedIn.bufferedFor = holder;
-  const charged = tap(digests.content, {
-    see({ length }) {
-      if (ctx.bodyMemory.take(length, holder)) {
-        countedIn.bufferedBytes += length;
-        return;
-      }
-      // Release the memory immediately, so that other requests can use it.
-      ctx.bodyMemory.give(countedIn.bufferedBytes, holder);
-      countedIn.bufferedBytes = 0;
-      throw fail('SlowDown', 'Too many large requests are being read.');
-    },
-  });
+  countedIn.bufferedFor = findMemoryHolder(request);
+  const charged = tap(digests.content, { see: ({ length }) => reserveBuffered(ctx, countedIn, length) });
   return gather(charged, { max, tooLong: () => tooLong(max) });
+}
+
+type Memory = Pick<Context, 'bodyMemory'>;
+
+/** Reserves more memory for a body, until the request is answered. @throws SlowDown where it does not fit */
+export function reserveBuffered({ bodyMemory }: Memory, request: BufferCounter, bytes: number): void {
+  const { bufferedFor: holder } = request;
+  if (holder === undefined) throw new Error('memory for a body is reserved for nobody');
+  if (bodyMemory.take(bytes, holder)) {
+    request.bufferedBytes += bytes;
+    return;
+  }
+  // Release the memory immediately, so that other requests can use it.
+  bodyMemory.give(request.bufferedBytes, holder);
+  request.bufferedBytes = 0;
+  throw fail('SlowDown', 'Too many large requests are being read.');
+}
+
+/** Reserves the memory of a body for the present caller, who was not known when it was read. @throws SlowDown where it does not fit */
+export function moveBuffered(ctx: Memory, request: BufferCounter & HolderFacts): void {
+  const { bufferedBytes, bufferedFor } = request;
+  if (bufferedFor === undefined) return;
+  ctx.bodyMemory.give(bufferedBytes, bufferedFor);
+  request.bufferedBytes = 0;
+  request.bufferedFor = findMemoryHolder(request);
+  reserveBuffered(ctx, request, bufferedBytes);
 }
 
 type HolderFacts = Pick<RequestContext, 'identity' | 'bucket'>;

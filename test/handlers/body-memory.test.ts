@@ -2,11 +2,12 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { bodyBudget } from '../../src/base/body-budget.ts';
+import { type BodyBudget, bodyBudget, type SharedMemory } from '../../src/base/body-budget.ts';
 import type { Context } from '../../src/context.ts';
 import { policyOf } from '../support/access.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
 import { deletion } from '../support/gateway-bodies.ts';
+import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 
 const MiB = 1024 * 1024;
 const ceiling = 8 * MiB;
@@ -249,4 +250,83 @@ test('forms from one network leave memory to the owner of the access key that th
   gate.resolve();
   expect((await Promise.all(own)).map(({ status }) => status)).toEqual(Array(8).fill(200));
   expect((await Promise.all(others)).map(({ status }) => status)).toContain(400);
+});
+
+type Shares = readonly [all: readonly [BodyBudget, string], anonymous: readonly [BodyBudget, string]];
+
+const long = 'x'.repeat(17 * 1024);
+const strangerForm = encodeForm([...fieldsOf({ key: 'k', 'x-ignore-a': long }), fileOf('content')]);
+const signedForm = (credential: typeof alice, bucket = 'bucket') => {
+  const fields = { key: 'k', 'x-ignore-a': long };
+  const conditions = Object.entries({ bucket, key: 'k' }).map(([name, value]) => ({ [name]: value }));
+  return encodeForm([...fieldsOf({ ...fields, ...signForm(credential, { conditions }) }), fileOf('content')]);
+};
+
+/** Sends so many bytes immediately, and the others when `last` resolves. */
+const first = (bytes: number, last: Promise<void>) =>
+  async function* arriving(body: Uint8Array): AsyncGenerator<Uint8Array> {
+    yield body.subarray(0, bytes);
+    await last;
+    yield body.subarray(bytes);
+  };
+
+test('PostObject: the fields of slow forms take at most half of the memory for bodies, and leave some to other networks and to signed requests', async () => {
+  const { world, held } = await watchedGateway();
+  await using _ = world;
+  const { client, anonymous } = world;
+  const gate = Promise.withResolvers<void>();
+  const send = (remote: string) =>
+    anonymous.post('/bucket', {
+      body: strangerForm,
+      headers: multipart(),
+      remote,
+      arriving: first(17 * 1024, gate.promise),
+    });
+  const forms = Array.from({ length: 250 }, () => send('10.0.0.1'));
+  const early = await Promise.race(forms);
+  expect([early.status, early.code]).toEqual([503, 'SlowDown']);
+  await settled();
+  expect(held.now).toBeGreaterThan(2 * MiB);
+  expect(held.now).toBeLessThanOrEqual((ceiling / 2) * (3 / 4));
+  const elsewhere = await anonymous.post('/bucket', {
+    body: signedForm(alice),
+    headers: multipart(),
+    remote: '10.0.1.1',
+  });
+  expect([elsewhere.status, elsewhere.code]).toEqual([204, '']);
+  for (let at = 0; at < 250; at += 1) forms.push(send(`10.${at % 50}.2.1`));
+  await settled();
+  expect(held.now).toBeLessThanOrEqual(ceiling / 2);
+  const own = await client.post('/bucket?delete', { body: padded(2 * MiB) });
+  expect([own.status, own.code]).toEqual([200, '']);
+  gate.resolve();
+  const statuses = (await Promise.all(forms)).map(({ status }) => status);
+  expect(new Set(statuses)).toEqual(new Set([403, 503]));
+  expect(held.now).toBe(0);
+});
+
+test('PostObject: while the file arrives, the fields count for the signer, or for the account of the bucket where nobody signed', async () => {
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
+  const { client, anonymous } = world;
+  await client.put('/bucket');
+  const open = policyOf({ Action: 's3:PutObject', Resource: 'arn:aws:s3:::bucket/*' });
+  expect((await client.put('/bucket?policy', { body: open })).status).toBe(204);
+  const memory = world.context.bodyMemory as SharedMemory;
+  const [[, account], [half]] = memory.sharesOf({ account: alice.owner, isAnonymous: true }) as Shares;
+  for (const { form, isAnonymous } of [
+    { form: signedForm(alice), isAnonymous: false },
+    { form: strangerForm, isAnonymous: true },
+  ]) {
+    const gate = Promise.withResolvers<void>();
+    const arriving = first(form.length - 1, gate.promise);
+    const sent = anonymous.post('/bucket', { body: form, headers: multipart(), arriving });
+    await settled();
+    const held = memory.all.usedBytesOf(account);
+    expect(held).toBeGreaterThan(17 * 1024);
+    expect(held).toBeLessThan(20 * 1024);
+    expect(half.usedBytes).toBe(isAnonymous ? held : 0);
+    gate.resolve();
+    expect((await sent).status).toBe(204);
+    expect(memory.usedBytes).toBe(0);
+  }
 });

@@ -210,3 +210,16 @@ test('a file of half delimiters costs no more than its length', async () => {
   // Quadratic time would be 256 times as long.
   expect(await timesLonger(reading(96_000), reading(6_000))).toBeLessThan(80);
 });
+
+test('all text of a form that is held in memory is reserved ahead, and a file and what follows it are not', async () => {
+  const fields = [...fieldsOf({ key: 'k', 'x-ignore-a': 'x'.repeat(5_000) }), fileOf('f'.repeat(9_000))];
+  const form = encodeForm([...fields, ...fieldsOf({ submit: 'y'.repeat(8_000) })]);
+  let reserved = 0;
+  await whole(
+    await readForm(pieces(form, [1]), boundary, (bytes) => {
+      reserved += bytes;
+    }),
+  );
+  expect(reserved).toBeGreaterThan(5_000);
+  expect(reserved).toBeLessThan(6_500);
+});
