@@ -106,7 +106,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
       continue;
     }
     try {
-      if (task.uploadId !== undefined) await settleUpload(context, task.uploadId);
+      if (task.uploadId !== undefined) await settleUpload(context, task.uploadId, task.to);
       if (task.bucketId !== undefined) await abortUploadsIn(context, task.bucketId, row.requestId);
       if (await hasOwner(task)) {
         telemetry.log('WARN', 'queued bytes have an owner and are not deleted', {

@@ -6,6 +6,7 @@ import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { findSession, replaceSession, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
+import { leaseTtlMs } from '../../src/workers/leadership.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 import {
   type DomainWorld,
@@ -180,4 +181,43 @@ test('an object whose completion died keeps its bytes for the grace period, also
     expect(await storedExtents(world)).toEqual([]);
   }
   expect(died).toBeGreaterThan(0);
+});
+
+test('gc that is killed while it settles an upload whose bucket is gone leaves the bytes to their grace period', async () => {
+  /** A completion that died once its object was committed; then the object and the bucket were removed, and gc shall settle it. */
+  const interrupted = async () => {
+    for (let call = 1; call < 30; call += 1) {
+      const world = await domainWorld();
+      const client = world.process();
+      const uploadId = await client.createUpload('key');
+      const { etag } = await client.putPart('key', uploadId, { part: 1, text: 'content' });
+      void world.process({ call, when: 'before' }).complete('key', uploadId, [{ number: 1, etag }]);
+      await world.clock.settle();
+      const head = await findLiveHead(world.metadata, await world.bucket(), 'key');
+      const state = (await findSession(world.metadata, uploadId))?.row.session.state;
+      if (head === undefined || state !== 'completing') continue;
+      await client.remove('key');
+      await deleteBucket(world, await world.bucket(), { requestId: 'request' });
+      await world.clock.advance(world.config.SVC_INTENT_TTL);
+      return world;
+    }
+    throw new Error('no completion died between its commit and its end');
+  };
+  for (const when of ['before', 'after'] as const) {
+    for (let call = 1, alive = true; alive; call += 1) {
+      const world = await interrupted();
+      const extents = await storedExtents(world);
+      expect(extents).toHaveLength(1);
+      const mortal = world.process({ call, when });
+      void collectGarbage(mortal.ctx)(new AbortController().signal);
+      await world.clock.settle();
+      await world.clock.advance(leaseTtlMs + 1);
+      const unit = collectGarbage(world);
+      for (let round = 0; round < 3; round += 1) await unit(new AbortController().signal);
+      expect(await storedExtents(world), `killed ${when} call ${call}`).toEqual(extents);
+      await world.cleanUp();
+      expect(await storedExtents(world), `killed ${when} call ${call}`).toEqual([]);
+      alive = mortal.hasDied();
+    }
+  }
 });

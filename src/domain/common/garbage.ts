@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { queued } from '../../metadata/background/queues.ts';
 import { clearManifest, manifestParts } from '../../metadata/objects/objects.ts';
-import type { GarbageTask } from '../../metadata/records/queues.ts';
+import type { GarbageTask, UploadStep } from '../../metadata/records/queues.ts';
 import type { Manifest } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Extent, ObjectBytes, Owner } from '../../ports/object-bytes.ts';
@@ -66,9 +66,9 @@ export function queueGarbageAll(all: readonly Extent[], options: GarbageOptions)
  */
 export function queueUpload(
   uploadId: string,
-  { to, ...options }: { readonly to: 'settle' | 'clear'; readonly requestId: string; readonly due: number },
+  { to, ...options }: { readonly to: UploadStep; readonly requestId: string; readonly due: number },
 ): SideChange {
-  const task: GarbageTask = { extents: [], uploadId };
+  const task: GarbageTask = { extents: [], uploadId, to };
   return queued('gc', uploadId, task, { id: `${uploadId}/${to}`, ...options });
 }
 

@@ -16,6 +16,7 @@ import {
   unindexed,
   uploadAt,
 } from '../../metadata/objects/uploads.ts';
+import type { UploadStep } from '../../metadata/records/queues.ts';
 import {
   type BucketRow,
   checkColumns,
@@ -341,13 +342,16 @@ const computeDigest = (ctx: UploadCtx, parts: readonly ListedPart[]): string =>
 
 type SettleCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock' | 'config'>;
 
-/** Completes, reopens or clears a session, depending on its state. Idempotent, also across processes. */
-export async function settleUpload(ctx: SettleCtx, uploadId: string): Promise<void> {
+/**
+ * Completes, reopens or clears a session, depending on its state. Idempotent, also across processes.
+ * @param step `settle` clears nothing: the commit that ended the session has queued its clearing for the time from which the bytes may go
+ */
+export async function settleUpload(ctx: SettleCtx, uploadId: string, step?: UploadStep): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found === undefined || found.row.session.state === 'uploading') return;
   const { completing } = found.row.session;
   if (completing !== undefined) await resolveCompleting(ctx, uploadId, completing.op);
-  else {
+  else if (step !== 'settle') {
     await freeParts(ctx.metadata, found);
     await clearParts(ctx, found);
   }

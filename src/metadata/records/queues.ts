@@ -72,11 +72,16 @@ export interface GarbageTask {
   readonly owner?: Owner;
   /** A manifest to delete: its rows, and the extents that they name unless `extents` holds its bytes. */
   readonly manifestId?: string;
-  /** A multipart session to settle: finish or undo an interrupted completion, or clear an ended session. */
+  /** A multipart session. */
   readonly uploadId?: string;
+  /** What to do about the session; absent in rows of older builds, which did both. */
+  readonly to?: UploadStep;
   /** The id of a bucket that was deleted: the uploads that were open in it are aborted. */
   readonly bucketId?: string;
 }
+
+/** `settle`: finish or undo an interrupted completion. `clear`: remove the parts of an ended session, once their bytes may go. */
+export type UploadStep = 'settle' | 'clear';
 
 /** A task of the `notify` queue: a message for one sink. */
 export interface NotifyTask {
