@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { RateLimiter, type Scope } from '../../src/domain/quotas/rate-limiter.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import type { Siblings } from '../../src/ports/siblings.ts';
+import { reconcileQuotas } from '../../src/workers/buckets.ts';
 import { policyOf } from '../support/access.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
@@ -238,6 +239,35 @@ test('the limits of a bucket and of an account are removed with them', async () 
   expect((await admin.must('GET', '/limits'))['rows']).toEqual([
     { bucket: 'bucket', requestsPerSecond: 100 },
   ]);
+});
+
+test('the limit that a killed DeleteBucket leaves limits no later bucket of the name, and quota-reconcile removes it', async () => {
+  let isKilled = false;
+  const { world, admin } = await openWorld({
+    wrap(context) {
+      const { metadata } = context;
+      const get: typeof metadata.get = async (at, ...rest) => {
+        if (isKilled && at.table.name === 'rate_limits') throw new StoreUnavailable('away');
+        return metadata.get(at, ...rest);
+      };
+      return { ...context, metadata: faulty(metadata, { get }) };
+    },
+  });
+  await using _world = world;
+  await world.client.put('/short-lived');
+  for (const name of ['short-lived', 'bucket'])
+    await admin.must('PUT', `/buckets/${name}/limits`, { requestsPerSecond: 1 });
+  isKilled = true;
+  expect((await world.client.delete('/short-lived')).status).toBe(204);
+  isKilled = false;
+  // Another account makes a bucket of the same name.
+  expect((await world.bob.put('/short-lived')).status).toBe(200);
+  for (let turn = 0; turn < 5; turn += 1) expect((await world.bob.get('/short-lived')).status).toBe(200);
+  expect(await admin.ask('GET', '/buckets/short-lived/limits')).toMatchObject({ status: 404 });
+  expect((await admin.must('GET', '/limits'))['rows']).toHaveLength(2);
+  const unit = reconcileQuotas(world.context, 1);
+  while ((await unit(new AbortController().signal)) === 'busy');
+  expect((await admin.must('GET', '/limits'))['rows']).toEqual([{ bucket: 'bucket', requestsPerSecond: 1 }]);
 });
 
 test('a bucket that is deleted is so, also where the store answers nothing about its limit', async () => {

@@ -6,12 +6,15 @@
 
 import { fail, type Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
+  everyRateLimit,
   findRateLimit,
   type RateLimit,
   readRateLimits,
   replaceRateLimit,
 } from '../../metadata/records/limits.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { unlessDamaged } from '../common/damaged-buckets.ts';
 
 type Ctx = Pick<Context, 'clock' | 'metadata' | 'random' | 'siblings' | 'telemetry'>;
@@ -26,8 +29,8 @@ export interface Scope {
 export const formatScope = ({ kind, id }: Scope): string => (kind === 'anonymous' ? kind : `${kind}:${id}`);
 
 /**
- * Removes the limit of a bucket or an account that was deleted, because operators name the limit by it. A kill in between leaves the limit,
- * and so does damage of its row.
+ * Removes the limit of a bucket or an account that was deleted, because operators name the limit by it. A kill in between leaves the limit
+ * (of a bucket to `dropStrayLimits`), and so does damage of its row.
  * @throws OperationAborted where an operator changes it at the same time
  */
 export const dropRateLimit = async ({ metadata }: Pick<Ctx, 'metadata'>, scope: Scope): Promise<void> => {
@@ -37,6 +40,18 @@ export const dropRateLimit = async ({ metadata }: Pick<Ctx, 'metadata'>, scope: 
       throw fail('OperationAborted');
   });
 };
+
+/** Removes the limits of buckets that are gone: of a killed DeleteBucket, and those that operators set while their bucket was deleted. */
+export async function dropStrayLimits({ metadata }: Pick<Ctx, 'metadata'>): Promise<void> {
+  for await (const limit of everyRateLimit(metadata)) {
+    const { scope, name } = limit.row;
+    if (name === '') continue;
+    const bucket = await unlessDamaged(() => findBucket(metadata, name));
+    if (bucket instanceof MetadataDamaged) continue;
+    if (bucket === undefined || formatScope({ kind: 'bucket', id: bucket.row.id }) !== scope)
+      await replaceRateLimit(metadata, limit, undefined, []);
+  }
+}
 
 /** Other machines change limits without an announcement. */
 const refreshMs = 10_000;

@@ -18,6 +18,7 @@ import { passOverDamage } from '../common/damaged-buckets.ts';
 import { correctUsage } from '../fsck/repairs.ts';
 import { agreesWithRows, type Difference, proveUsage } from '../fsck/usage.ts';
 import { enterIfLeftOut } from '../quotas/quota-limits.ts';
+import { dropStrayLimits } from '../quotas/rate-limiter.ts';
 import type { BucketPosition } from './progress.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
@@ -55,7 +56,7 @@ async function advance(
   return { term, progress, revision: outcome.revision };
 }
 
-/** Examines the next bucket of the pass, if one is due. `found` is absent where no bucket was examined. */
+/** Examines the next bucket of the pass, if one is due; its end removes rate limits of buckets that are gone. `found` is absent where no bucket was examined. */
 export async function stepReconcile(
   ctx: Ctx,
   saved: SavedReconcile,
@@ -74,6 +75,7 @@ export async function stepReconcile(
   if (progress.at === undefined && !isDue) return { saved, is: 'idle' };
   const next = await nextBucket(metadata, progress.at ?? { slot: 0 });
   if (next === undefined) {
+    await dropStrayLimits(ctx);
     const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
     return { saved: await advance(metadata, saved, { nextAt }), is: 'finished' };
   }

@@ -10,6 +10,7 @@ import {
   table,
   text,
 } from '../../ports/metadata-store.ts';
+import { soundPages } from '../sound-rows.ts';
 
 // The rate limits that operators set.
 
@@ -55,6 +56,13 @@ export async function readRateLimits(
     for (const { row } of page) rows.push(row);
     if (page.length < pageMax) return rows;
   }
+}
+
+/** Damaged rows are left out. */
+export async function* everyRateLimit(
+  metadata: Pick<MetadataStore, 'scan'>,
+): AsyncGenerator<Stored<RateLimitRow>> {
+  for await (const page of soundPages(metadata.scan(rateLimitsAt), 100)) yield* page;
 }
 
 export const findRateLimit = (
