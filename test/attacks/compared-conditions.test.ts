@@ -1,8 +1,9 @@
 /** Conditions of writes and deletions tell nothing about what the caller may not read. */
 import { expect, test } from 'vitest';
 import { ownershipXml, policyOf } from '../support/access.ts';
+import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
-import { completion, createUpload, md5 } from '../support/gateway-bodies.ts';
+import { completion, createUpload, md5, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';
 import { slowClock } from '../support/virtual-clock.ts';
 
@@ -123,6 +124,77 @@ test('are compared for a caller that the ACL of the object lets read', async () 
   const headers = { 'if-match': etagOf('another') };
   expect((await bob.put('/box/secret', { body: 'x', headers })).status).toBe(412);
   expect((await bob.put('/box/missing', { body: 'x', headers })).status).toBe(403);
+});
+
+test('take one read of the head, for the permission, the condition and the commit', async () => {
+  let reads = 0;
+  await using world = await openGateway({
+    wrap(context) {
+      const { metadata } = context;
+      const get: typeof metadata.get = (at, ...rest) => {
+        if (at.table.name === 'objects') reads += 1;
+        return metadata.get(at, ...rest);
+      };
+      return { ...context, metadata: faulty(metadata, { get }) };
+    },
+  });
+  const { client } = world;
+  await client.put('/box');
+  const body = policyOf({
+    Principal: { AWS: 'bob-account' },
+    Action: ['s3:PutObject', 's3:DeleteObject', 's3:GetObject'],
+    Resource: 'arn:aws:s3:::box/*',
+  });
+  expect((await client.put('/box?policy', { body })).status).toBe(204);
+  for (const versioning of ['', 'Enabled'] as const) {
+    if (versioning !== '') expect((await setVersioning(client, 'box', versioning)).status).toBe(200);
+    await client.put('/box/source', { body: 'x' });
+    await client.put('/box/secret', { body: secret });
+    for (const [name, send] of Object.entries(await writesOf(world))) {
+      await client.put('/box/secret', { body: secret });
+      reads = 0;
+      const { status } = await send({ 'if-match': etagOf(secret) });
+      const isDeleted = name === 'DeleteObject';
+      expect([status, reads], `${name} ${versioning}`).toEqual([
+        isDeleted ? 204 : 200,
+        // The source of the copy is read too.
+        name === 'CopyObject' ? 2 : 1,
+      ]);
+    }
+  }
+});
+
+test('are compared with no version that the caller may not read, also where one replaces another while a body arrives', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/box');
+  const body = policyOf(
+    { Principal: { AWS: 'bob-account' }, Action: 's3:PutObject', Resource: 'arn:aws:s3:::box/*' },
+    {
+      Principal: { AWS: 'bob-account' },
+      Action: 's3:GetObject',
+      Resource: 'arn:aws:s3:::box/*',
+      Condition: { StringEquals: { 's3:ExistingObjectTag/for': 'bob' } },
+    },
+  );
+  expect((await client.put('/box?policy', { body })).status).toBe(204);
+  const replacedBy = async (content: string) => {
+    await client.put('/box/key', { body: 'open', headers: { '*-tagging': 'for=bob' } });
+    return bob.put('/box/key', {
+      body: 'mine',
+      headers: { 'if-none-match': etagOf(secret) },
+      async *arriving(bytes: Uint8Array) {
+        yield bytes.subarray(0, 1);
+        await client.put('/box/key', { body: content });
+        yield bytes.subarray(1);
+      },
+    });
+  };
+  for (const content of [secret, 'another']) {
+    const { status, code } = await replacedBy(content);
+    expect([status, code]).toEqual([403, 'AccessDenied']);
+    expect((await client.get('/box/key')).text).toBe(content);
+  }
 });
 
 test('the read permission of each entry of DeleteObjects with a condition has a turn of its own on the event loop', async () => {

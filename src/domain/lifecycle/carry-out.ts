@@ -84,7 +84,7 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
     bucket,
     key,
     requestId,
-    known,
+    known: known && { head: known },
     id: `${requestId}-${drawVersion(ctx)}`,
     record,
     isByLifecycle: true,

@@ -15,6 +15,7 @@ import type { Recorder } from '../common/recorder.ts';
 import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
 import { type Amount, type Freed, nothing, sum } from '../quotas/amounts.ts';
 import { assertSize, hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
+import type { ReadHead } from './conditions.ts';
 import { assertRemovable, lockTime } from './object-lock.ts';
 import { replicated } from './replication-queue.ts';
 import { type Plan, wasSent } from './versions.ts';
@@ -42,10 +43,10 @@ export interface KeyChange {
   /** Removes versions under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
   /**
-   * The head as the caller has just read it, for the first attempt: a stale one only refuses the commit. Not in buckets with suspended
+   * The head as the caller has read it, for the first attempt: a stale one only refuses the commit. Not in buckets with suspended
    * versioning, whose older null version is read too.
    */
-  readonly known?: Stored<ObjectRow> | undefined;
+  readonly known?: ReadHead | undefined;
   /** A lifecycle rule asks for the change. */
   readonly isByLifecycle?: boolean;
   /** Room that the caller has reserved and gives back. */
@@ -92,7 +93,7 @@ async function changeReserved(
     const state =
       known === undefined
         ? await readState(ctx, bucket, change.key)
-        : { bucket, head: known, oldNull: undefined };
+        : { bucket, head: known.head, oldNull: undefined };
     const decided = await change.decide(state);
     if (decided === undefined) return { done: 'nothing' };
     const { requestId, isByLifecycle } = change;

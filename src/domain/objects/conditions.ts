@@ -1,6 +1,7 @@
 /** Conditional requests (RFC 9110 §13.2.2, and the public API's conditional writes). */
 import { fail } from '../../base/errors.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
+import type { Stored } from '../../ports/metadata-store.ts';
 
 /** ETags are as the client sent them: quoted or not, `*`, a list. Dates are ms since the epoch, seconds precision. */
 export interface Conditions {
@@ -11,6 +12,18 @@ export interface Conditions {
   /** For deletes only: the exact size, and the exact second of the last change. */
   readonly ifSize?: number;
   readonly ifModifiedAt?: number;
+  /** Of writes and deletes: the head that was read for the permission to compare, or for a check ahead of the body. */
+  readonly seen?: SeenHead;
+}
+
+/** A head as it was read, so that the operation need not read it again. Its commit states its revision. */
+export interface ReadHead {
+  readonly head: Stored<ObjectRow> | undefined;
+}
+
+interface SeenHead extends ReadHead {
+  /** Asks for the permission to compare with a head that has replaced it; absent where none is needed. @throws AccessDenied */
+  assertMayCompare?(head: Stored<ObjectRow> | undefined): Promise<void>;
 }
 
 /** Whether an ETag list contains this one, with or without quotes. If-Match compares strongly: weak ETags never match. */
@@ -90,6 +103,21 @@ export function checkDelete(
     throw preconditionFailed('If-Match-Last-Modified-Time');
   if (ifSize !== undefined && current?.size !== ifSize) throw preconditionFailed('If-Match-Size');
 }
+
+/** For the commit: checks the head that it replaces, with which the caller must be allowed to compare. @throws AccessDenied too */
+export async function checkCommit(
+  conditions: Conditions,
+  head: Stored<ObjectRow> | undefined,
+  check: typeof checkWrite | typeof checkDelete,
+): Promise<void> {
+  const { seen } = conditions;
+  if (seen !== undefined && seen.head?.revision !== head?.revision) await seen.assertMayCompare?.(head);
+  check(conditions, presentRow(head));
+}
+
+/** Undefined where there is no object: no head, or a delete marker. */
+export const presentRow = (head: Stored<ObjectRow> | undefined): ObjectRow | undefined =>
+  head?.row.marker ? undefined : head?.row;
 
 const preconditionFailed = (condition: string) =>
   fail('PreconditionFailed', { elements: { Condition: condition } });

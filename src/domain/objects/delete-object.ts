@@ -1,4 +1,5 @@
 /** Deletes an object or a version, or adds a delete marker. */
+import type { Awaitable } from '../../base/awaitable.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import { type BucketRow, checkColumns, type ObjectRow } from '../../metadata/tables.ts';
@@ -6,7 +7,7 @@ import type { Revision } from '../../ports/metadata-store.ts';
 import { assertVersionId, drawVersion } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { type CommitCtx, changeKey, type KeyState } from './commit-version.ts';
-import { type Conditions, checkDelete } from './conditions.ts';
+import { type Conditions, checkCommit, checkDelete } from './conditions.ts';
 import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
 
 export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must be used for this request');
@@ -45,6 +46,7 @@ export async function deleteObject(ctx: CommitCtx, deletion: Deletion): Promise<
     id: `${requestId}-${drawVersion(ctx)}`,
     bypass,
     record,
+    known: versionId === undefined ? deletion.conditions?.seen : undefined,
     decide: (state) =>
       versionId === undefined ? decideDelete(ctx, deletion, state) : decideVersion(ctx, deletion, state),
   });
@@ -52,14 +54,10 @@ export async function deleteObject(ctx: CommitCtx, deletion: Deletion): Promise<
   return { version: outcome.plan.fresh ?? outcome.plan.gone[0] };
 }
 
-function decideDelete(
-  ctx: CommitCtx,
-  deletion: Deletion,
-  { bucket, head, oldNull }: KeyState,
-): Plan | undefined {
-  if (deletion.conditions !== undefined)
-    checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
-  return planDelete(ctx, { bucket, head, oldNull }, deletion);
+function decideDelete(ctx: CommitCtx, deletion: Deletion, state: KeyState): Awaitable<Plan | undefined> {
+  const { conditions } = deletion;
+  if (conditions === undefined) return planDelete(ctx, state, deletion);
+  return checkCommit(conditions, state.head, checkDelete).then(() => planDelete(ctx, state, deletion));
 }
 
 /** Removes the object, or adds a delete marker in a bucket that ever had versioning. Undefined: there is nothing to do. */

@@ -1,6 +1,6 @@
 /** Writes an object: places and stores its bytes, commits the row by compare-and-set, and decides the answer to the loser of a race. */
 import type { Context } from '../../context.ts';
-import { findLiveHead } from '../../metadata/objects/objects.ts';
+import { findHead } from '../../metadata/objects/objects.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import type {
   BucketRow,
@@ -22,8 +22,8 @@ import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.t
 import { admit } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
 import { hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
-import { changeKey } from './commit-version.ts';
-import { type Conditions, checkWrite } from './conditions.ts';
+import { changeKey, type KeyState } from './commit-version.ts';
+import { type Conditions, checkCommit, checkWrite, presentRow } from './conditions.ts';
 import { lockAtWrite } from './object-lock.ts';
 import { planNewVersion } from './versions.ts';
 
@@ -76,19 +76,15 @@ export const writeObject = (ctx: WriteCtx, object: NewObject, content: Content):
 
 async function writeReserved(
   ctx: WriteCtx,
-  object: NewObject & { readonly reservation?: Reservation },
+  requested: NewObject & { readonly reservation?: Reservation },
   content: Content,
 ): Promise<WrittenObject> {
-  const { bucket, key, storageClass, conditions, objectKey, requestId, signal } = object;
-  // A conditional write that cannot hold is refused before its body is read.
-  if (conditions !== undefined) {
-    const live = await findLiveHead(ctx.metadata, bucket, key);
-    checkWrite(conditions, live?.row);
-  }
+  const object = requested.conditions === undefined ? requested : await checkEarly(ctx, requested);
+  const { bucket, key, storageClass, objectKey, requestId, signal } = object;
   const cluster = await placeWrite(ctx, object, requestId);
   // The id is stored beside the bytes too, so that an index rebuilt from them has the version ids that clients know.
-  const requested = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
-  const owner = { bucketId: bucket.id, key, ...(requested === undefined ? {} : { version: requested }) };
+  const version = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
+  const owner = { bucketId: bucket.id, key, ...(version === undefined ? {} : { version }) };
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return storeBytes(ctx, content, write, async (stored, op) => {
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
@@ -102,12 +98,20 @@ async function writeReserved(
     const written = await commitObject(ctx, object, {
       op,
       content: owned,
-      requested,
+      requested: version,
       reservation: object.reservation,
     });
     if (!written.won) await queueUnowned(ctx, stored.extent, { requestId });
     return written;
   });
+}
+
+/** A conditional write that cannot hold is refused before its body is read. @returns it with the head that it was checked against */
+async function checkEarly<O extends NewObject>(ctx: WriteCtx, object: O): Promise<O> {
+  const { bucket, key, conditions = {} } = object;
+  const seen = conditions.seen ?? { head: await findHead(ctx.metadata, bucket, key) };
+  checkWrite(conditions, presentRow(seen.head));
+  return { ...object, conditions: { ...conditions, seen } };
 }
 
 /** Content that is stored already, as a version is about to own it. */
@@ -161,10 +165,22 @@ export async function commitObject(
     requestId,
     ...(conditions !== undefined || object.copiesItself ? { conditional: true } : {}),
   };
+  const planWrite = ({ bucket: now, head, oldNull }: KeyState) => {
+    const plan = (currentLock?: Lock) =>
+      planNewVersion(now, head, oldNull, {
+        fresh:
+          currentLock === undefined
+            ? (fresh satisfies CheckedColumns<'write', typeof fresh & Pick<ObjectRow, 'lock'>>)
+            : { ...fresh, lock: currentLock },
+        version: versionFor(ctx, requested, { behind: head?.row.version }),
+      });
+    const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());
+    return acl === undefined ? planLocked() : assertUnblocked(ctx, now, acl).then(planLocked);
+  };
   const outcome = await changeKey(ctx, {
     bucket,
     key,
-    // A condition was checked before the body arrived. The commit reads the head again.
+    known: conditions?.seen,
     requestId,
     op,
     id: op.id,
@@ -172,19 +188,11 @@ export async function commitObject(
     reservation,
     freed,
     record,
-    decide: ({ bucket: now, head, oldNull }) => {
-      if (conditions !== undefined) checkWrite(conditions, head?.row.marker ? undefined : head?.row);
-      const plan = (currentLock?: Lock) =>
-        planNewVersion(now, head, oldNull, {
-          fresh:
-            currentLock === undefined
-              ? (fresh satisfies CheckedColumns<'write', typeof fresh & Pick<ObjectRow, 'lock'>>)
-              : { ...fresh, lock: currentLock },
-          version: versionFor(ctx, requested, { behind: head?.row.version }),
-        });
-      const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());
-      return acl === undefined ? planLocked() : assertUnblocked(ctx, now, acl).then(planLocked);
-    },
+    // A condition was checked before the body arrived. The head may be another one now: a stale one refuses the commit.
+    decide:
+      conditions === undefined
+        ? planWrite
+        : (state) => checkCommit(conditions, state.head, checkWrite).then(() => planWrite(state)),
     // The same version is no new write: a mover or an amendment changed its row.
     lost: (winner, { bucket: now, head }) =>
       ctx.config.SVC_PUT_RACE === 'winner' &&

@@ -44,7 +44,7 @@ import {
   commitReplica,
   type ReplicaEffects,
 } from '../objects/commit-replica.ts';
-import { type Conditions, checkWrite } from '../objects/conditions.ts';
+import { type Conditions, checkWrite, presentRow } from '../objects/conditions.ts';
 import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { reserveReplica } from '../objects/write-replica.ts';
 import { reserveSize } from '../quotas/admit.ts';
@@ -101,7 +101,14 @@ async function completeReserved(
 
   await assertMayDecrypt(ctx, session.encryption, completion.user);
   if (conditions !== undefined)
-    checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
+    checkWrite(
+      conditions,
+      presentRow(
+        conditions.seen === undefined
+          ? await findLiveHead(ctx.metadata, name.bucket, name.key)
+          : conditions.seen.head,
+      ),
+    );
   const { size, freed } = await checkParts(ctx, found, completion);
   if (session.replica !== undefined)
     await reserveReplica(ctx, { ...name, document: session.replica, freed }, reservation);

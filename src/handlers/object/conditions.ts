@@ -2,9 +2,11 @@
 import { authorize } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import type { Conditions } from '../../domain/objects/conditions.ts';
-import { lookUpVersion, type Slice } from '../../domain/objects/read-object.ts';
+import { type Conditions, presentRow } from '../../domain/objects/conditions.ts';
+import type { Slice } from '../../domain/objects/read-object.ts';
+import { findHead } from '../../metadata/objects/objects.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
+import type { Stored } from '../../ports/metadata-store.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { ObjectToDelete } from '../../protocol/schemas/object.ts';
 import { defined, header, parseHttpDate } from '../../request/parameters.ts';
@@ -105,9 +107,8 @@ async function authorizeConditions(
   request: AuthorizedInBucket,
   { versionId, conditions, ...asked }: AskedConditions,
 ): Promise<Conditions | undefined> {
-  if (conditions !== undefined && versionId === undefined && compares(conditions))
-    await assertMayRead(ctx, request, asked);
-  return conditions;
+  if (conditions === undefined || versionId !== undefined || !compares(conditions)) return conditions;
+  return { ...conditions, seen: await seeHead(ctx, request, asked) };
 }
 
 const isAnyEtag = (list: string | undefined): boolean => list === undefined || list.trim() === '*';
@@ -115,19 +116,23 @@ const isAnyEtag = (list: string | undefined): boolean => list === undefined || l
 const compares = ({ ifMatch, ifNoneMatch, ...others }: Conditions): boolean =>
   !isAnyEtag(ifMatch) || !isAnyEtag(ifNoneMatch) || Object.keys(others).length > 0;
 
-/** @throws AccessDenied */
-async function assertMayRead(
+/** The head of the key, once the caller may compare with it. @throws AccessDenied */
+async function seeHead(
   ctx: Context,
   request: AuthorizedInBucket,
   { key, turn }: Pick<AskedConditions, 'key' | 'turn'>,
-): Promise<void> {
+): Promise<NonNullable<Conditions['seen']>> {
   await turn?.();
   const { identity, bucket, bucketName } = request;
   // The root of the bucket's account can list all ETags of the bucket, so the ACL of the object does not decide.
   const isOwner = identity?.root === true && identity.owner === bucket.owner;
-  const found = isOwner ? undefined : await lookUpVersion(ctx, bucket, { key, versionId: undefined });
-  const target = found?.marker === true ? undefined : found;
-  await authorize(ctx, request, { action: 's3:GetObject', bucket, bucketName, key, target });
+  const assertMayCompare = async (head: Stored<ObjectRow> | undefined): Promise<void> => {
+    const target = isOwner ? undefined : presentRow(head);
+    await authorize(ctx, request, { action: 's3:GetObject', bucket, bucketName, key, target });
+  };
+  const head = await findHead(ctx.metadata, bucket, key);
+  await assertMayCompare(head);
+  return { head, assertMayCompare };
 }
 
 const unreadable = (name: string, value: string) =>
