@@ -1,5 +1,6 @@
 /** What callers of other accounts may do with the operator API: their own things, judged by their own policies. */
 import { describe, expect, test } from 'vitest';
+import { GetBucketTraffic, GetBucketUsage, ListBucketUsage } from '../../src/handlers/admin/usage.ts';
 import { alice, bob, type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { allow, openUser } from '../support/iam-users.ts';
@@ -275,4 +276,19 @@ describe('the access keys of the caller', () => {
       expect((await each.delete(`/admin/v1/session/access-keys/${credential.accessKey}`)).status).toBe(403);
     }
   });
+});
+
+test('the usage of buckets is shown to nobody without an identity, by the front door and by the handlers themselves', async () => {
+  await using world = await openGateway();
+  await world.client.put('/of-alice');
+  for (const path of ['/buckets/of-alice/usage', '/buckets/of-alice/traffic', '/usage/buckets']) {
+    const { status } = await world.anonymous.get(`/admin/v1${path}`);
+    expect(status, path).toBe(403);
+  }
+  const call = { identity: undefined, params: new Map([['name', 'of-alice']]), query: {} };
+  const { signal } = new AbortController();
+  for (const handler of [GetBucketUsage, ListBucketUsage, GetBucketTraffic])
+    await expect(handler(world.context, { ...call, signal } as never)).rejects.toMatchObject({
+      code: 'AccessDenied',
+    });
 });

@@ -126,7 +126,8 @@ async function assertMayExplain(
  */
 async function assertMaySimulate(ctx: Context, caller: Caller, asked: Identity): Promise<void> {
   const { identity } = caller;
-  if (asked === undefined || identity === undefined || (await isGrantable(ctx, identity))) return;
+  if (identity === undefined) throw fail('AccessDenied');
+  if (asked === undefined || (await isGrantable(ctx, identity))) return;
   const { arn } = principalOf(asked);
   const own = principalOf(identity);
   if (arn === own.arn) return;

@@ -41,13 +41,16 @@ import { type Entries, visible, visibleRows } from './named-resources.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock'>;
 
-/** The account of a caller that is no operator: of the time before an operator gave it a bucket it sees nothing. */
+/**
+ * The account of a caller that is no operator: of the time before an operator gave it a bucket it sees nothing.
+ * @throws AccessDenied for a caller that is not known: undefined would show it what operators see
+ */
 async function findTenant(
   ctx: Context,
   { identity }: Pick<AdminRequest, 'identity'>,
 ): Promise<string | undefined> {
-  if (identity === undefined || (await isGrantable(ctx, identity))) return undefined;
-  return identity.owner;
+  if (identity === undefined) throw fail('AccessDenied');
+  return (await isGrantable(ctx, identity)) ? undefined : identity.owner;
 }
 
 export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, call) => {
