@@ -142,3 +142,19 @@ test('an imported object moves; the upstream object stays, also when the importe
   expect((await upstream.world.client.get(there)).text).toBe('text');
   expect(await imported(world, { cluster: 'a' })).toEqual({ released: 1 });
 });
+
+test('an import from an upstream that was emptied is refused, and makes no row, until the upstream is undrained', async () => {
+  const { world, admin, drain, buckets } = await openUpstreamPair();
+  await using _ = world;
+  await world.client.put('/bucket/own', { body: 'own' });
+  await drain();
+  await evacuate(world.context, clock);
+  expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ deregisterReady: true });
+  await upstream.world.client.put(`/${buckets.a}/key`, { body: 'text' });
+  await expect(imported(world, { cluster: 'a' })).rejects.toThrow('a was drained, and is empty');
+  expect((await world.client.get('/bucket/key')).code).toBe('NoSuchKey');
+  expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ deregisterReady: true });
+  await admin.must('POST', '/clusters/a/undrain');
+  expect(await imported(world, { cluster: 'a' })).toEqual({ imported: 1 });
+  expect((await world.client.get('/bucket/key')).text).toBe('text');
+});

@@ -328,16 +328,21 @@ export async function assertNotEmptied(
   ctx: Pick<Context, 'metadata' | 'clusterStates'>,
   cluster: string,
 ): Promise<void> {
+  if (await mayBeEmptied(ctx, cluster))
+    throw fail(
+      'ServiceUnavailable',
+      'The cluster of this write took no more writes when the content had arrived. Please retry.',
+    );
+}
+
+/** Whether the cluster was found empty at the end of a drain, or its row is damaged and may say so. */
+export async function mayBeEmptied(
+  ctx: Pick<Context, 'metadata' | 'clusterStates'>,
+  cluster: string,
+): Promise<boolean> {
   const { closed, states } = await ctx.clusterStates.view();
-  if (states.has(cluster) && !closed.has(cluster)) return;
+  if (states.has(cluster) && !closed.has(cluster)) return false;
   const found = await unlessDamaged(() => findCluster(ctx.metadata, cluster));
-  // A damaged row may say that the cluster is empty.
-  if (!(found instanceof MetadataDamaged)) {
-    const row = found?.row;
-    if (row === undefined || (row.state !== 'removed' && row.emptiedAt === undefined)) return;
-  }
-  throw fail(
-    'ServiceUnavailable',
-    'The cluster of this write took no more writes when the content had arrived. Please retry.',
-  );
+  if (found instanceof MetadataDamaged) return true;
+  return found !== undefined && (found.row.state === 'removed' || found.row.emptiedAt !== undefined);
 }

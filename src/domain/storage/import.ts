@@ -15,6 +15,7 @@ import {
   type ObjectRow,
 } from '../../metadata/tables.ts';
 import type { Extent, UnmanagedDetails, UnmanagedObject } from '../../ports/object-bytes.ts';
+import { mayBeEmptied } from '../clusters/cluster-states.ts';
 import { inlineExtents } from '../common/garbage.ts';
 import { drawId, drawVersion } from '../common/ids.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
@@ -143,7 +144,7 @@ async function savePosition(
 
 // Makes a row for one existing upstream object. Safe to repeat: it does not change a key that has a head.
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clusterStates' | 'clock' | 'random' | 'config'>;
 
 /**
  * - `imported`: the key had no version and has one now.
@@ -235,6 +236,9 @@ async function commitImport(
         result = 'released';
         return undefined;
       }
+      // An operator may remove such a cluster from the settings, because no row named it.
+      if (await mayBeEmptied(ctx, cluster))
+        throw new Error(`${cluster} was drained, and is empty: undrain it first, so that it is not removed`);
       const extent: Extent = { cluster, id, size, foreign: { key, etag } };
       const lock: Lock | undefined = now.objectLock ? await lockAtWrite(ctx, now, undefined) : undefined;
       const fresh = checkColumns('import', {
