@@ -365,7 +365,7 @@ export const findSoundAuditHead = (
 ): Promise<Task<AuditHead> | undefined> =>
   findSoundTask(metadata, heads, headName, async () => {
     let head: AuditHead | undefined;
-    for await (const { name, state } of everyTask(metadata, seals, prefix)) {
+    for await (const { name, state } of everyTask(metadata, seals, { after: prefix })) {
       if (!name.startsWith(prefix)) break;
       const { hour, seal, slots } = state;
       const isRemoved = slots === undefined && (head === undefined || head.keptFrom === hour);

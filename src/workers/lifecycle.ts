@@ -152,7 +152,7 @@ async function findTurns(
   const now = await lockTime(context);
   const { metadata, clock } = context;
   const rest = openTurns(clock, { signal: services.signal });
-  const findProgress = inOrder(everyTask(metadata, lifecycleTasks, behind), ({ name }) => name);
+  const findProgress = inOrder(everyTask(metadata, lifecycleTasks, { after: behind }), ({ name }) => name);
   const findLate = inOrder(lateBuckets(metadata, behind), (id) => id);
   const runAt = services.runAt();
   const turns: BucketTurn[] = [];

@@ -167,12 +167,9 @@ export async function cancelEmptying(
 /** The buckets that are being emptied. */
 export async function* everyEmptying(
   { metadata }: Pick<Context, 'metadata'>,
-  { after, rest }: TaskRange = {},
+  range?: TaskRange,
 ): AsyncGenerator<Task<Emptying>> {
-  for await (const task of everyTask(metadata, emptyings, after)) {
-    await rest?.();
-    if (task.state.phase !== 'done') yield task;
-  }
+  for await (const task of everyTask(metadata, emptyings, range)) if (task.state.phase !== 'done') yield task;
 }
 
 /**

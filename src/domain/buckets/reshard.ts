@@ -164,12 +164,10 @@ export async function findResharding(
 /** The buckets that are being resharded. */
 export async function* everyResharding(
   { metadata }: Metadata,
-  { after, rest }: TaskRange = {},
+  range?: TaskRange,
 ): AsyncGenerator<Task<Resharding>> {
-  for await (const task of everyTask(metadata, reshardings, after)) {
-    await rest?.();
+  for await (const task of everyTask(metadata, reshardings, range))
     if (task.state.finishedAt === undefined) yield task;
-  }
 }
 
 /** The state of one doubling in the memory of one worker; another worker determines it again. */

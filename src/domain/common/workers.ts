@@ -106,8 +106,7 @@ export async function readControls({ metadata }: Pick<Context, 'metadata'>): Pro
   const found = new Map<string, WorkerControl>();
   const damaged: MetadataDamaged[] = [];
   const onDamaged = (each: MetadataDamaged): void => void damaged.push(each);
-  for await (const { name, state } of everyTask(metadata, controls, undefined, onDamaged))
-    found.set(name, state);
+  for await (const { name, state } of everyTask(metadata, controls, { onDamaged })) found.set(name, state);
   for (const worker of controlledWorkers) {
     // A look-up alone does not say so: beside a damaged row, a worker without a row cannot be told from one with a damaged row.
     // The row beside may be the progress of a worker, whose kind is its name, and comes first.

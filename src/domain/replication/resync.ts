@@ -167,12 +167,10 @@ export async function cancelResync(ctx: Ctx, name: string, record: Recorder | un
 /** The resyncs that run. */
 export async function* everyResync(
   { metadata }: Pick<Ctx, 'metadata'>,
-  { after, rest }: TaskRange = {},
+  range?: TaskRange,
 ): AsyncGenerator<Task<Resync>> {
-  for await (const task of everyTask(metadata, resyncs, after)) {
-    await rest?.();
+  for await (const task of everyTask(metadata, resyncs, range))
     if (task.state.finishedAt === undefined) yield task;
-  }
 }
 
 /** Counts the lane of the rule's destination only: a peer that is away holds up no resync to another one. */

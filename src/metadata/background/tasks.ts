@@ -174,18 +174,22 @@ export interface TaskRange {
   readonly after?: string | undefined;
   /** Called before each task: it lets other work run, and may throw to end the walk. */
   rest?(): Promise<void>;
+  onDamaged?(damaged: MetadataDamaged): void;
 }
 
-/** Reads all tasks of a kind by name, in pages, from the first one after `after`. A damaged one does not stop the others. */
+/** Reads all tasks of a kind by name, in pages. A damaged one does not stop the others. */
 export async function* everyTask<State>(
   metadata: Pick<MetadataStore, 'scan'>,
   { kind }: TaskKind<State>,
-  after?: string,
-  onDamaged?: (damaged: MetadataDamaged) => void,
+  { after, rest, onDamaged }: TaskRange = {},
 ): AsyncGenerator<Task<State>> {
   const cursor = metadata.scan(tasksAt(kind), after === undefined ? {} : { after: { name: after } });
   for await (const page of soundPages(cursor, 100, onDamaged))
-    for (const { row, revision } of page) if (row.name !== leaderName) yield toTask(row, revision);
+    for (const { row, revision } of page) {
+      if (row.name === leaderName) continue;
+      await rest?.();
+      yield toTask(row, revision);
+    }
 }
 
 /** The progress of the tasks of a kind, by name, from the first one after `after`; their states are not read. */
