@@ -38,7 +38,7 @@ interface Counted {
 }
 
 /** A site with a short time-out unless another one is named, and the causes that its metrics count. */
-async function openCounted(SVC_REPLICATION_TIMEOUT = '300ms'): Promise<Counted> {
+async function openCounted(SVC_REPLICATION_TIMEOUT = '2s'): Promise<Counted> {
   const failures: string[] = [];
   const givenUp: string[] = [];
   const telemetry = {
@@ -169,11 +169,11 @@ describe('the status, the metrics and the list of failures name the cause', () =
   });
 
   test.each<[what: string, why: string, error: RegExp, answer: RequestListener, bytes?: number]>([
-    ['never answers', 'no-answer', /no answer within 300 ms: POST .*\/check says which step fails/, () => {}],
+    ['never answers', 'no-answer', /no answer within 2000 ms: POST .*\/check says which step fails/, () => {}],
     [
       'hangs in the middle of its answer',
       'no-answer',
-      /the answer stopped in its middle for 300 ms/,
+      /the answer stopped in its middle for 2000 ms/,
       (_request, reply) => {
         reply.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
         reply.write('{"site');
@@ -206,7 +206,7 @@ describe('the status, the metrics and the list of failures name the cause', () =
     [
       'takes a part of a body and hangs',
       'no-answer',
-      /the peer took nothing of the body for 300 ms/,
+      /the peer took nothing of the body for 2000 ms/,
       almostGateway((request) => void request.once('data', () => request.pause())),
       pausedBytes,
     ],
