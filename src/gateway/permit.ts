@@ -20,11 +20,12 @@ import {
   operationNames,
 } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { admit, admitToBucket } from '../request/admission.ts';
 import type { BodyFacts } from '../request/body.ts';
 import { header, parseTags, type Tags } from '../request/parameters.ts';
 import {
   type Authorized,
+  admit,
+  admitToBucket,
   establish,
   type Identified,
   type InBucket,

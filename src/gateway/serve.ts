@@ -12,10 +12,10 @@ import type { BucketRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/chunk-store.ts';
 import { accessPointMethods } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { admitToBucket } from '../request/admission.ts';
 import { emptyBody, moveBuffered, readBody } from '../request/body.ts';
 import {
   type Authorized,
+  admitToBucket,
   establish,
   type Identified,
   type InBucket,

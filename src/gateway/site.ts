@@ -14,10 +14,15 @@ import { errorStatus } from '../protocol/errors.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { asciiHeader, noParameters, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
-import { admitToBucket } from '../request/admission.ts';
 import { emptyBody } from '../request/body.ts';
 import { assertKey } from '../request/parameters.ts';
-import { establish, type Identified, type InBucket, type RequestContext } from '../request/request.ts';
+import {
+  admitToBucket,
+  establish,
+  type Identified,
+  type InBucket,
+  type RequestContext,
+} from '../request/request.ts';
 import { permit } from './permit.ts';
 
 interface Visit {

@@ -10,9 +10,10 @@
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { MemoryHolder } from '../base/body-budget.ts';
 import type { Refusal } from '../base/errors.ts';
+import type { Context } from '../context.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import type { RecordedRows, Recorder } from '../domain/common/recorder.ts';
-import type { Admission } from '../domain/quotas/rate-limiter.ts';
+import { type Admission, type Scope as LimitScope, RateLimiter } from '../domain/quotas/rate-limiter.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { ControlAsked } from '../protocol/address.ts';
@@ -254,3 +255,43 @@ export const establish = <R extends RequestContext, const F extends Partial<Requ
   request: R,
   facts: F,
 ): R & F => Object.assign(request, facts);
+
+/**
+ * Takes a place under a rate limit. A bucket's is taken once the caller is allowed what it asks: what is refused takes no place under the
+ * limit of a bucket, and is on no bill of it.
+ * @throws SlowDown
+ */
+export function admit(
+  ctx: Context,
+  request: RequestContext,
+  scope: () => LimitScope,
+): Promise<void> | undefined {
+  const limiter = ctx.caches.of(RateLimiter);
+  const take = (): void => {
+    establish(request, { admission: limiter.admit(ctx, request.admission, scope()) });
+  };
+  if (!limiter.isReady(ctx)) return limiter.open(ctx).then(take);
+  if (limiter.hasLimits) take();
+  return undefined;
+}
+
+const admitTo = (ctx: Context, request: RequestContext, { id }: BucketRow): Promise<void> | undefined =>
+  admit(ctx, request, () => ({ kind: 'bucket', id }));
+
+/** For a request that the caller may make; further calls change nothing. @throws SlowDown */
+export function admitToBucket(ctx: Context, request: RequestContext): Promise<void> | undefined {
+  const { bucket, isPermitted } = request;
+  if (isPermitted === true) return undefined;
+  const permitted = (): void => {
+    establish(request, { isPermitted: true });
+  };
+  const admitting = bucket === undefined ? undefined : admitTo(ctx, request, bucket);
+  if (admitting !== undefined) return admitting.then(permitted);
+  permitted();
+  return undefined;
+}
+
+/** For a copy that may read its source. @throws SlowDown */
+export async function admitToSource(ctx: Context, request: RequestContext, source: BucketRow): Promise<void> {
+  if (source.id !== request.bucket?.id) await admitTo(ctx, request, source);
+}

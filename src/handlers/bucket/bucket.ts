@@ -17,10 +17,9 @@ import {
   requestPaymentConfiguration,
 } from '../../protocol/schemas/bucket.ts';
 import { tagging } from '../../protocol/schemas/object.ts';
-import { admitToBucket } from '../../request/admission.ts';
 import type { ReadFacts } from '../../request/body.ts';
 import { checkTag, header } from '../../request/parameters.ts';
-import type { Authorized } from '../../request/request.ts';
+import { type Authorized, admitToBucket } from '../../request/request.ts';
 import { requestedAcl } from '../common/acl.ts';
 import { document } from '../common/document.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';

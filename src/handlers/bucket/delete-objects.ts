@@ -20,11 +20,10 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
-import { admitToBucket } from '../../request/admission.ts';
 import { findHolder, hasVerifiedMfa } from '../../request/body.ts';
 import { toFailure } from '../../request/failure.ts';
 import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
-import type { AuthorizedInBucket, KeyOutcome } from '../../request/request.ts';
+import { type AuthorizedInBucket, admitToBucket, type KeyOutcome } from '../../request/request.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { deleteConditions, entryConditions } from '../object/conditions.ts';
 import { asksBypass, versionHeader } from '../object/object-headers.ts';

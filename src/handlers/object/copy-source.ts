@@ -8,9 +8,8 @@ import { assertObject, assertReadable, lookUpVersion } from '../../domain/object
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { parseCopySource } from '../../protocol/copy-source.ts';
-import { admitToSource } from '../../request/admission.ts';
 import { assertKey, header } from '../../request/parameters.ts';
-import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
+import { type Authorized, type AuthorizedInBucket, admitToSource } from '../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
 
 export interface CopySource {
