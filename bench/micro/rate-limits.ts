@@ -5,8 +5,8 @@
 
 import { createGateway } from '../../src/admin-gateway.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { limitBucket, limitCaller } from '../../src/gateway/permit.ts';
-import type { Identified, RequestContext } from '../../src/request/request.ts';
+import { limitCaller } from '../../src/gateway/permit.ts';
+import { admit, type Identified, type RequestContext } from '../../src/request/request.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { incomingOf } from '../lib/incoming.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
@@ -28,11 +28,11 @@ export async function rateLimits(): Promise<Piece[]> {
   const request = {
     identity: { owner: 'bench' },
     wire: { remote: '10.99.0.1' },
-    bucket: { id: 'bench' },
   } as unknown as Identified & RequestContext;
+  const ofBucket = () => ({ kind: 'bucket', id: 'bench' }) as const;
   await limitCaller(context, request);
   const stages = microsOfSync(() => {
-    if (limitCaller(context, request) !== undefined || limitBucket(context, request) !== undefined)
+    if (limitCaller(context, request) !== undefined || admit(context, request, ofBucket) !== undefined)
       throw new Error('the limiter was not ready');
   });
   await close();
