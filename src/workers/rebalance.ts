@@ -151,7 +151,7 @@ async function workSlot(
       view,
       clusters,
       byWeight,
-      away: new Set<string>(),
+      failures: new Map<string, number>(),
       pace,
       signal: leaseSignal,
       movedOff,

@@ -9,7 +9,7 @@ import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import { type ClusterView, DataUnavailable, type Extent } from '../../ports/object-bytes.ts';
+import { type ClusterView, DataUnavailable, type Extent, unreachable } from '../../ports/object-bytes.ts';
 import { type Constraints, chooseCluster, parseCluster, readConstraints } from '../clusters/placement.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { extentAmount, sumAmounts } from './evacuations.ts';
@@ -185,8 +185,8 @@ export interface Tending {
   /** The clusters whose remains are counted. */
   readonly clusters: ReadonlySet<string>;
   readonly byWeight: boolean;
-  /** Clusters that could not be reached, so that the worker does not try again for every version. */
-  readonly away: Set<string>;
+  /** From one cluster to another: how many versions in a row could not be moved. From `failedMax` on the worker tries no more of them. */
+  readonly failures: Map<string, number>;
   readonly pace: Pace;
   readonly signal: AbortSignal;
   /** Chunks and bytes of a version that left a counted cluster. */
@@ -242,24 +242,38 @@ interface Requested extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
   readonly from: ReadonlySet<string>;
 }
 
+/** Clusters that say that they answer, and move none of so many different versions, are taken to be away. */
+const failedMax = 8;
+
 async function moved(
   ctx: MoveCtx,
-  { away, pace, signal }: Tending,
+  { failures, pace, signal }: Tending,
   { from, ...requested }: Requested,
 ): Promise<'moved' | 'changed' | 'failed'> {
   const { bucket, row, to } = requested;
   const ways = [...from].map((cluster) => `${cluster} ${to}`);
-  if (ways.some((way) => away.has(way))) return 'failed';
+  if (ways.some((way) => (failures.get(way) ?? 0) >= failedMax)) return 'failed';
   try {
-    return (await moveVersion(ctx, { ...requested, pace, signal })) ? 'moved' : 'changed';
+    const isMoved = await moveVersion(ctx, { ...requested, pace, signal });
+    for (const way of ways) failures.delete(way);
+    return isMoved ? 'moved' : 'changed';
   } catch (cause) {
     signal.throwIfAborted();
-    if (cause instanceof DataUnavailable) for (const way of ways) away.add(way);
+    if (cause instanceof DataUnavailable) {
+      // It may be about this version alone, as with a bad sector.
+      const more = (await isAnyAway(ctx, [...from, to])) ? failedMax : 1;
+      for (const way of ways) failures.set(way, (failures.get(way) ?? 0) + more);
+    }
     const { key, version } = row;
     const fields = { bucket: bucket.name, key, version, to, cause };
     ctx.telemetry.log('WARN', 'a version could not be moved', fields);
     return 'failed';
   }
+}
+
+async function isAnyAway({ bytes }: Pick<MoveCtx, 'bytes'>, clusters: readonly string[]): Promise<boolean> {
+  const reports = await Promise.all(clusters.map((cluster) => bytes.health(cluster)));
+  return reports.flat().some(({ status }) => status === unreachable);
 }
 
 // Chooses the target cluster of a version, and the extents that must move there.

@@ -65,3 +65,30 @@ test('an evacuation does not wait for another whose cluster is away', async () =
   expect(left).toEqual([10, 10, 0]);
   expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ failed: 10 });
 });
+
+test('a version whose bytes cannot be read stays alone, while its cluster answers', async () => {
+  const { world, admin } = await openClusters('a,b', { settings: { SVC_REBALANCE_RATE: '1TiB' } });
+  await using _ = world;
+  const { client, context } = world;
+  await client.put('/bucket');
+  await admin.must('PUT', '/buckets/bucket/placement', { placement: { a: 1 } });
+  for (let i = 0; i < 30; i += 1) await client.put(`/bucket/${i}`, { body: `${i}` });
+  await admin.must('POST', '/clusters/a/drain', { mode: 'evacuate' });
+  const bad = new Set<string>();
+  let asked = 0;
+  const bytes = faulty(context.bytes, {
+    read: (extent, ...rest) => {
+      // The first two that are read: as of a disk with two bad sectors.
+      if (extent.cluster === 'a' && bad.size < 2) bad.add(extent.id);
+      if (!bad.has(extent.id)) return context.bytes.read(extent, ...rest);
+      asked += 1;
+      throw new DataUnavailable('a bad sector');
+    },
+  });
+  const unit = rebalance({ ...context, bytes });
+  for (let turn = 0; turn < 20 && (await unit(never)) === 'busy'; turn += 1);
+  await world.gc();
+  expect(await Promise.all(['a', 'b'].map((id) => extentsOn(world, id)))).toEqual([2, 28]);
+  expect(asked).toBe(2);
+  expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ failed: 2 });
+});
