@@ -169,7 +169,12 @@ describe('the status, the metrics and the list of failures name the cause', () =
   });
 
   test.each<[what: string, why: string, error: RegExp, answer: RequestListener, bytes?: number]>([
-    ['never answers', 'no-answer', /no answer within 2000 ms: POST .*\/check says which step fails/, () => {}],
+    [
+      'never answers',
+      'no-answer',
+      /no answer within 2000 ms: POST .*\/check says which step fails/,
+      () => {},
+    ],
     [
       'hangs in the middle of its answer',
       'no-answer',
