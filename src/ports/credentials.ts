@@ -32,14 +32,23 @@ export interface Session {
   readonly managed?: readonly string[];
   /** Transitive tags: a role that the session assumes gets them too. */
   readonly passedOn?: readonly (readonly [string, string])[];
-  /** The IAM user who assumed the role, also through other roles: the session is refused while that user is disabled. */
-  readonly by?: { readonly account: string; readonly user: string };
+  /** Who assumed the role; set for every session of a role. */
+  readonly by?: Opener;
   /** Set for the credentials of a log-in, which end with it and are for the storage protocol alone. */
   readonly isOfLogin?: true;
   /** The key of the settings or of a root that the session acts for; absent for sessions of IAM users and roles. */
   readonly parentKey?: string;
   /** The session has tags of its own. */
   readonly isTagged?: true;
+}
+
+/** The first caller of a chain of roles. A session is refused while the user is disabled, or an account of the chain is not active. */
+export interface Opener {
+  readonly account: string;
+  /** The id of an IAM user; absent for a root, and for a user of the settings. */
+  readonly user?: string;
+  /** The accounts of the roles in between. */
+  readonly through?: readonly string[];
 }
 
 /** A user or role among IAM's records. */

@@ -4,7 +4,7 @@ import { openToken, sealToken } from '../../src/auth/session/sessions.ts';
 import { openActions } from '../support/actions.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
 import type { ClientOptions } from '../support/gateway-client.ts';
-import { allow, must, openUser, sessionOf } from '../support/iam-users.ts';
+import { allow, assume, must, openUser, sessionOf, trusting } from '../support/iam-users.ts';
 
 async function open() {
   const world = await openGateway();
@@ -67,6 +67,23 @@ describe('refused is', () => {
     const plain = new TextEncoder().encode(JSON.stringify(claims));
     const other = await world.context.sealer.seal(plain, `access key ${credential.accessKey}`);
     expect(await get({ credential, token: Buffer.from(other).toString('base64') })).toBe('InvalidToken');
+  });
+
+  test('a token of a role’s session that does not name who assumed the role', async () => {
+    const { world, carol, get } = await open();
+    await using _ = world;
+    const iam = openActions(world);
+    const AssumeRolePolicyDocument = trusting({ AWS: alice.owner });
+    const role = await must(iam('CreateRole', { RoleName: 'reader', AssumeRolePolicyDocument }));
+    const PolicyDocument = allow('s3:*');
+    await must(iam('PutRolePolicy', { RoleName: 'reader', PolicyName: 'p', PolicyDocument }));
+    const session = await assume(world, carol.act, { role: role.one('Arn') ?? '' });
+    const { credential, token } = session.options;
+    expect(await get({ credential, token })).toBe('ok');
+    const { by, ...claims } = await openToken(world.context.sealer, token);
+    expect(by?.account).toBe(alice.owner);
+    const unnamed = await sealToken(world.context.sealer, claims);
+    expect(await get({ credential, token: unnamed })).toBe('ExpiredToken');
   });
 
   test('a session token that the signature does not cover, or that is repeated', async () => {

@@ -1,7 +1,8 @@
 /** Temporary credentials: their callers, permissions and expiry. @storage */
 import { describe, expect, test } from 'vitest';
 import { listed, openActions } from '../support/actions.ts';
-import { alice, backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { alice, backends, bob, type GatewayWorld, openGateway, person } from '../support/gateway.ts';
 import { allow, assume, must, openUser, sessionOf, trusting } from '../support/iam-users.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -262,6 +263,80 @@ describe('a role', () => {
       RoleSessionName: 'session',
     });
     expect(wrong.code).toBe('ValidationError');
+  });
+});
+
+describe('a session of a role of another account', () => {
+  const configured = person('clerk', { owner: bob.owner, root: false });
+
+  test('is refused while the account of the root or user who opened it is suspended, and cannot renew itself', async () => {
+    await using world = await openGateway({ people: [configured] });
+    const admin = operatorOf(world);
+    await world.client.put('/bucket');
+    await openRole(world, {
+      principal: { AWS: ['bob-account', 'alice-account'] },
+      policy: allow('s3:*', 'sts:*'),
+    });
+    const ann = await openUser(world, 'ann', { root: bob, policy: allow('sts:*') });
+    const openers = [ann.credential, bob, configured].map((credential) => openActions(world, { credential }));
+    const sessions = await Promise.all(openers.map((act) => assume(world, act, { role: reader })));
+    const chained = await Promise.all(sessions.map(({ act }) => assume(world, act, { role: reader })));
+    const own = await assume(world, openActions(world), { role: reader });
+    const codes = () =>
+      Promise.all(
+        [...sessions, ...chained].map(async ({ options }) => (await world.as(options).get('/bucket')).code),
+      );
+    expect(await codes()).toEqual(['', '', '', '', '', '']);
+    await admin.must('PUT', `/accounts/${bob.owner}`, { status: 'Suspended' });
+    expect(new Set(await codes())).toEqual(new Set(['AccountProblem']));
+    const renewed = await sessions[0]?.act('AssumeRole', { RoleArn: reader, RoleSessionName: 'again' });
+    expect(renewed?.code).toBe('AccountProblem');
+    expect((await world.as(own.options).get('/bucket')).status).toBe(200);
+    await admin.must('PUT', `/accounts/${bob.owner}`, { status: 'Active' });
+    expect(await codes()).toEqual(['', '', '', '', '', '']);
+  });
+
+  test('is refused once the account that opened it is deleted', async () => {
+    await using world = await openGateway();
+    const admin = operatorOf(world);
+    await world.client.put('/bucket');
+    const made = (await admin.must('POST', '/accounts', { account: 'dora' })) as Record<string, string>;
+    const { accessKey = '', secretKey = '' } = made;
+    const dora = openActions(world, { credential: person('dora', { owner: 'dora', accessKey, secretKey }) });
+    await openRole(world, { principal: { AWS: 'dora' } });
+    const session = world.as((await assume(world, dora, { role: reader })).options);
+    expect((await session.get('/bucket')).status).toBe(200);
+    await admin.must('DELETE', '/accounts/dora');
+    expect((await session.get('/bucket')).code).toBe('AccountProblem');
+  });
+
+  test('is refused while the account of a role between it and the first caller is suspended', async () => {
+    const carol = person('carol');
+    await using world = await openGateway({ people: [carol] });
+    const admin = operatorOf(world);
+    await world.client.put('/bucket');
+    await openRole(world, {
+      principal: { AWS: ['bob-account', 'alice-account'] },
+      policy: allow('s3:*', 'sts:*'),
+    });
+    const ofBob = openActions(world, { credential: bob });
+    const AssumeRolePolicyDocument = trusting({ AWS: carol.owner });
+    const between = await must(ofBob('CreateRole', { RoleName: 'between', AssumeRolePolicyDocument }));
+    const PolicyDocument = allow('sts:*');
+    await must(ofBob('PutRolePolicy', { RoleName: 'between', PolicyName: 'p', PolicyDocument }));
+    const first = await assume(world, openActions(world, { credential: carol }), {
+      role: between.one('Arn') ?? '',
+    });
+    const second = await assume(world, first.act, { role: reader });
+    const third = await assume(world, second.act, { role: reader });
+    const code = async () => (await world.as(third.options).get('/bucket')).code;
+    expect(await code()).toBe('');
+    for (const { owner } of [bob, carol]) {
+      await admin.must('PUT', `/accounts/${owner}`, { status: 'Suspended' });
+      expect([owner, await code()]).toEqual([owner, 'AccountProblem']);
+      await admin.must('PUT', `/accounts/${owner}`, { status: 'Active' });
+      expect([owner, await code()]).toEqual([owner, '']);
+    }
   });
 });
 

@@ -29,8 +29,8 @@ import {
 interface Cached {
   readonly claims: SessionClaims;
   readonly revision?: string;
-  /** The revision of the account of the user who assumed the role, where that is another account. */
-  readonly byRevision?: string | undefined;
+  /** The revisions of the other accounts that opened the session. */
+  readonly openerRevisions?: string;
   readonly credential?: Credential;
 }
 
@@ -46,6 +46,10 @@ interface SessionAccounts extends Accounts {
   /** Finds the key of a root by its access key. @throws AccountProblem */
   readonly parent: (accessKey: string, metadata: MetadataStore) => Promise<Credential | undefined>;
 }
+
+/** The other accounts that a role's session depends on: that of its first caller, and those of the roles in between. */
+const otherOpeners = ({ account, by }: SessionClaims): readonly string[] =>
+  by === undefined ? [] : [by.account, ...(by.through ?? [])].filter((each) => each !== account);
 
 export class Sessions {
   readonly #ctx: AccountContext;
@@ -69,30 +73,37 @@ export class Sessions {
     if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
     if (claims.login !== undefined) await this.#assertLoggedIn(claims.login, metadata);
     if ('configured' in claims.of) return this.#ofKey(claims, claims.of.configured, metadata);
+    // Such tokens were sealed before `by` named the account of every caller, so no suspension could end them.
+    if ('role' in claims.of && claims.by === undefined)
+      throw fail('ExpiredToken', 'An earlier version issued these credentials. Request new ones.');
     const now = await this.#accounts.revisions.of(claims.account, metadata);
-    const byRevision = await this.#revisionOfUser(claims, metadata);
-    if (cached.credential !== undefined && now === cached.revision && byRevision === cached.byRevision)
+    const openerRevisions = await this.#revisionsOfOpeners(claims, metadata);
+    if (
+      cached.credential !== undefined &&
+      now === cached.revision &&
+      openerRevisions === cached.openerRevisions
+    )
       return cached.credential;
     const look = this.#accounts.revisions.look();
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, async () => {
-      assertActive(await findProfile(metadata, claims.account));
+      for (const account of [claims.account, ...otherOpeners(claims)])
+        assertActive(await findProfile(metadata, account));
       await this.#assertUserEnabled(claims, metadata);
       return this.#callerOf(claims, metadata);
     });
     this.#accounts.revisions.saw(claims.account, revision, look);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
     const credential = await this.#credentialOf(claims, { caller, revision });
-    this.#cached.set(token, { claims, revision, byRevision, credential });
+    this.#cached.set(token, { claims, revision, openerRevisions, credential });
     return credential;
   }
 
-  /** Read before the user, so that a change of the user during the read is seen with the next request. */
-  async #revisionOfUser(
-    { account, by }: SessionClaims,
-    metadata: MetadataStore,
-  ): Promise<string | undefined> {
-    if (by === undefined || by.account === account) return undefined;
-    return this.#accounts.revisions.of(by.account, metadata);
+  /** Read before the profiles and the user, so that a change during the read is seen with the next request. */
+  async #revisionsOfOpeners(claims: SessionClaims, metadata: MetadataStore): Promise<string> {
+    const found: (string | undefined)[] = [];
+    for (const account of otherOpeners(claims))
+      found.push(await this.#accounts.revisions.of(account, metadata));
+    return found.join(' ');
   }
 
   /**
@@ -100,7 +111,8 @@ export class Sessions {
    * in the public service.
    */
   async #assertUserEnabled({ by }: SessionClaims, metadata: MetadataStore): Promise<void> {
-    const user = by && (await findById({ metadata }, by.account, { kind: 'user', id: by.user }));
+    if (by?.user === undefined) return;
+    const user = await findById({ metadata }, by.account, { kind: 'user', id: by.user });
     if (user !== undefined) assertEnabled(user);
   }
 

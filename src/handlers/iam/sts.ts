@@ -4,7 +4,7 @@ import { type Assumption, assertMayAssume } from '../../auth/authorize.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { callerOf } from '../../auth/principal.ts';
 import { verifyMfa } from '../../auth/session/mfa.ts';
-import { issueSession, packedPercent, type SessionClaims } from '../../auth/session/sessions.ts';
+import { issueSession, packedPercent } from '../../auth/session/sessions.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findKey } from '../../domain/iam/access-keys.ts';
@@ -12,6 +12,7 @@ import { findNamed, mergeTags } from '../../domain/iam/entities.ts';
 import { getPolicy } from '../../domain/iam/managed-policies.ts';
 import { readTrust } from '../../domain/iam/roles.ts';
 import type { IamTag, RoleRecord } from '../../metadata/iam.ts';
+import type { Opener } from '../../ports/credentials.ts';
 import { parseArn, sessionArn } from '../../protocol/arns.ts';
 import { element, token } from '../../protocol/formats/codec.ts';
 import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
@@ -198,7 +199,7 @@ export const AssumeRole = action('AssumeRole', parameters, {
       ...(mfaAt === undefined ? {} : { mfaAt }),
       ...(sessionTags.length === 0 ? {} : { tags: sessionTags }),
       ...(passedOn.length === 0 ? {} : { passedOn }),
-      ...assumedBy(request),
+      by: findOpener(request),
     });
     const Arn = sessionArn(account, { role: role.name, name: input.RoleSessionName });
     return {
@@ -211,11 +212,13 @@ export const AssumeRole = action('AssumeRole', parameters, {
   },
 });
 
-/** The IAM user who assumes the role, or who assumed the role of the session that does. */
-function assumedBy({ identity }: ActionRequest): Pick<SessionClaims, 'by'> {
+/** The caller who assumes the role, or who assumed the first role of the chain, with the accounts of the roles in between. */
+function findOpener({ identity }: ActionRequest): Opener {
   const { session, iam, owner, caller } = identity;
-  if (session?.by !== undefined) return { by: session.by };
-  return iam !== undefined && caller?.kind === 'user' ? { by: { account: owner, user: iam.id } } : {};
+  const by = session?.by;
+  if (by !== undefined)
+    return owner === by.account ? by : { ...by, through: [...new Set([...(by.through ?? []), owner])] };
+  return { account: owner, ...(iam !== undefined && caller?.kind === 'user' ? { user: iam.id } : {}) };
 }
 
 /** Tags that were passed on cannot be replaced. */

@@ -170,7 +170,7 @@ export const accountRows = {
   PutAccount: {
     on: 'PUT /accounts/:account',
     records: ['status', 'displayName', 'email'],
-    doc: 'Changes the fields that are sent. `Suspended` refuses every key, user, role and session of the account at once; `Active` serves them again. An empty e-mail address removes it.',
+    doc: 'Changes the fields that are sent. `Suspended` refuses every key, user, role and session of the account at once, also the sessions that they opened of roles of other accounts; `Active` serves them again. An empty e-mail address removes it.',
     body: jsonObject({
       displayName: jsonOptional(displayName),
       email: jsonOptional(
