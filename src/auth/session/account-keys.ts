@@ -23,9 +23,12 @@ import type { Sealer } from '../../ports/cryptography.ts';
 import type { LateWrites, MetadataStore } from '../../ports/metadata-store.ts';
 import { roleArn, sessionArn, userArn } from '../../protocol/arns.ts';
 
-/** @throws AccountProblem */
-export function assertActive(profile: AccountProfile | undefined): void {
-  if (profile !== undefined && profile.status !== 'Active') throw fail('AccountProblem');
+/** @throws AccountProblem, also for an account that neither the settings nor a profile names */
+export function assertActive(
+  profile: AccountProfile | undefined,
+  { isConfigured }: { readonly isConfigured: boolean },
+): void {
+  if (profile === undefined ? !isConfigured : profile.status !== 'Active') throw fail('AccountProblem');
 }
 
 export interface AccountContext {
@@ -36,7 +39,7 @@ export interface AccountContext {
 }
 
 export interface Accounts {
-  readonly directory: { displayName(owner: string): Promise<string> };
+  readonly directory: { displayName(owner: string): Promise<string>; isConfigured(owner: string): boolean };
   readonly revisions: Revisions;
 }
 
@@ -113,7 +116,10 @@ export class AccountKeys {
     const key = await findKey({ metadata }, account, accessKey);
     if (key?.status !== 'Active') return undefined;
     const profile = await findProfile(metadata, account);
-    if (profile?.status === 'Deleted') return undefined;
+    // An account that left the settings and has no profile can be neither listed nor suspended, so its keys end.
+    const isKnown =
+      profile === undefined ? this.#accounts.directory.isConfigured(account) : profile.status !== 'Deleted';
+    if (!isKnown) return undefined;
     const isSuspended = profile?.status === 'Suspended';
     if (key.user === '') return { user: undefined, isSuspended };
     const user = await findById({ metadata }, account, { kind: 'user', id: key.user });

@@ -224,11 +224,15 @@ class AccountDirectory {
     return at !== undefined && this.#parts.clock.elapsed() - at < activeMs;
   }
 
+  isConfigured(owner: string): boolean {
+    return this.#parts.ofSettings.find({ owner }) !== undefined;
+  }
+
   /** @throws AccountProblem */
   async assertActive(owner: string, metadata: MetadataStore): Promise<void> {
     const at = this.#parts.clock.elapsed();
     const changes = this.#changes;
-    assertActive(await this.profile(owner, metadata));
+    assertActive(await this.profile(owner, metadata), { isConfigured: true });
     // A change during the read may have made the profile stale.
     if (changes === this.#changes) this.#activeAt.set(owner, at);
   }

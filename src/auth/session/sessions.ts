@@ -86,8 +86,10 @@ export class Sessions {
       return cached.credential;
     const look = this.#accounts.revisions.look();
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, async () => {
-      for (const account of [claims.account, ...otherOpeners(claims)])
-        assertActive(await findProfile(metadata, account));
+      for (const account of [claims.account, ...otherOpeners(claims)]) {
+        const isConfigured = this.#accounts.directory.isConfigured(account);
+        assertActive(await findProfile(metadata, account), { isConfigured });
+      }
       await this.#assertUserEnabled(claims, metadata);
       return this.#callerOf(claims, metadata);
     });

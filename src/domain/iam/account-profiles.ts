@@ -26,7 +26,7 @@ import { deleteAccountQuota } from '../quotas/quota-limits.ts';
 import { dropRateLimit } from '../quotas/rate-limiter.ts';
 import { accountHolder, userHolder } from '../quotas/scopes.ts';
 import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
-import { type AccountCtx, type AccountDraft, changeAccount } from './account.ts';
+import { type AccountCtx, type AccountDraft, changeAccount, readCounts } from './account.ts';
 import { drawKeyPair, type KeyPair } from './entities.ts';
 
 /** Two, so that a new key can be in use before the old one ends. */
@@ -113,6 +113,8 @@ interface NewAccount {
   readonly email?: string | undefined;
   /** The key pair of its root; drawn where it is absent. */
   readonly pair?: KeyPair | undefined;
+  /** Takes over the buckets and IAM records of an account of the same id that left the settings. */
+  readonly adopt?: boolean | undefined;
 }
 
 /** @returns the root's key pair: its secret cannot be read again @throws EntityAlreadyExists */
@@ -131,13 +133,19 @@ export async function createAccount(
 export const createKeylessAccount = (
   ctx: Changing & Pick<Context, 'config'>,
   account: string,
-  input: Pick<NewAccount, 'displayName' | 'email'>,
+  input: Pick<NewAccount, 'displayName' | 'email' | 'adopt'>,
 ): Promise<void> => insertAccount(ctx, account, input);
+
+/** Whether there are buckets, users, groups, roles, policies or MFA devices of the id of an account. */
+export async function hasHoldings(ctx: Pick<AccountCtx, 'metadata'>, account: string): Promise<boolean> {
+  if (Object.values(await readCounts(ctx, account)).some((count) => count > 0)) return true;
+  return (await findOwnedBucket(ctx, account)) !== undefined;
+}
 
 async function insertAccount(
   ctx: Changing & Pick<Context, 'config'>,
   account: string,
-  { displayName = account, email, pair }: NewAccount,
+  { displayName = account, email, pair, adopt = false }: NewAccount,
 ): Promise<void> {
   if (ctx.credentials.hasAccountLike(account))
     throw fail('EntityAlreadyExists', `The account ${account} exists.`);
@@ -153,6 +161,11 @@ async function insertAccount(
         `The account ${account} was deleted. Ids of accounts are not used again, because policies and ACLs may still name them.`,
       );
     if (present !== undefined) throw fail('EntityAlreadyExists', `The account ${account} exists.`);
+    if (!adopt && (await hasHoldings(ctx, account)))
+      throw fail(
+        'EntityAlreadyExists',
+        `Buckets or IAM records of ${account} exist, because it was an account of SVC_CREDENTIALS. Send "adopt": true to create the account with them and to serve its users again.`,
+      );
     await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
     const created = ctx.clock.now();
     if (pair !== undefined && secret !== undefined) {
@@ -229,8 +242,13 @@ const setStatus = (ctx: AccountCtx, account: string, status: AccountProfile['sta
     if (profile.status !== status) await putProfile(draft, { ...profile, status });
   });
 
-async function assertOwnsNothing({ metadata }: Pick<AccountCtx, 'metadata'>, account: string): Promise<void> {
+async function findOwnedBucket({ metadata }: Pick<AccountCtx, 'metadata'>, account: string) {
   const [bucket] = await pageBuckets(metadata, account, { prefix: '', after: undefined, limit: 1 });
+  return bucket;
+}
+
+async function assertOwnsNothing(ctx: Pick<AccountCtx, 'metadata'>, account: string): Promise<void> {
+  const bucket = await findOwnedBucket(ctx, account);
   if (bucket !== undefined)
     throw fail(
       'DeleteConflict',

@@ -95,12 +95,12 @@ async function readAccountCounters({ metadata }: Pick<Context, 'metadata'>, epoc
 }
 
 export const CreateAccount: AdminHandler<'CreateAccount'> = async (ctx, { body, record }) => {
-  const { account, displayName, email, accessKey, secretKey } = body;
+  const { account, displayName, email, accessKey, secretKey, adopt } = body;
   record?.about(rootArn(account));
   if ((accessKey === undefined) !== (secretKey === undefined))
     throw fail('InvalidArgument', 'accessKey and secretKey go together: send both, or none.');
   const pair = accessKey === undefined || secretKey === undefined ? undefined : { accessKey, secretKey };
-  const made = await createAccount({ ...ctx, record }, account, { displayName, email, pair });
+  const made = await createAccount({ ...ctx, record }, account, { displayName, email, pair, adopt });
   return jsonReply({ ...accountJson(await findAccount(ctx, new Map([['account', account]]))), ...made });
 };
 

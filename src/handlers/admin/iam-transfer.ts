@@ -16,6 +16,7 @@ import {
 import {
   createKeylessAccount,
   findProfile,
+  hasHoldings,
   importRootKey,
   updateAccount,
   updateRootKey,
@@ -115,6 +116,11 @@ async function planRecord(
   if (present === undefined) {
     const taken = await nameIsTaken(ctx, account, record);
     if (taken !== undefined) return toConflict([], taken);
+    if (kind === 'account' && !overwrite && (await hasHoldings(ctx, account)))
+      return toConflict(
+        [],
+        'Buckets or IAM records of it exist: send overwrite to create the account with them.',
+      );
   }
   const known = new Map(present?.keys?.map((key) => [key.accessKey, key.status]) ?? []);
   const missing = keys.filter(({ accessKey }) => !known.has(accessKey));
@@ -253,7 +259,7 @@ async function applyAccount(ctx: Context, account: string, { record, isNew, chan
   const isConfigured = (await ctx.credentials.account({ owner: account }))?.isConfigured === true;
   if (isConfigured && (changes.includes('displayName') || changes.includes('email')))
     throw fail('InvalidArgument', `SVC_CREDENTIALS sets the name and the e-mail address of ${account}.`);
-  if (isNew) await createKeylessAccount(ctx, account, { displayName, email });
+  if (isNew) await createKeylessAccount(ctx, account, { displayName, email, adopt: true });
   await applyKeys(ctx, account, {
     keys,
     add: (pair) => importRootKey(ctx, account, pair),

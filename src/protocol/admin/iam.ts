@@ -143,7 +143,7 @@ export const accountRows = {
       accessKey: noResource('The key does not exist yet.'),
       secretKey: noResource('A secret.'),
     },
-    doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have.',
+    doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have. An id that has buckets or IAM records, because its keys left the settings, needs `adopt`: the account then has them, and its users are served again.',
     secret: true,
     takesSecret: true,
     body: jsonObject({
@@ -164,6 +164,7 @@ export const accountRows = {
           must: '8 to 256 printable ASCII characters without spaces',
         }),
       ),
+      adopt: jsonOptional(jsonBoolean),
     }),
     reply: jsonObject({ ...account, accessKey: jsonText(), secretKey: jsonText({ max: 256 }) }),
   },
