@@ -51,7 +51,10 @@ export const boundAllQueues = inSteps<QueueContext, ReturnType<typeof beginBound
 
 // `audit-retention`: seals the hours of the audit log, and removes those that have expired (`SVC_AUDIT_RETENTION`).
 
-type AuditContext = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry' | 'clock'>;
+type AuditContext = Pick<
+  Context,
+  'caches' | 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry' | 'clock'
+>;
 
 interface Sealing {
   readonly seals: SavedSeals;

@@ -165,6 +165,25 @@ test('a seal that was removed or altered is named', async () => {
   expect((await verify(world))['gap']).toEqual({ kind: 'seal-missing', hour: '2026-01-01T01:00:00.000Z' });
 });
 
+test('verification goes on behind a gap, and names each', async () => {
+  const { world, clock } = await threeHours();
+  await using _ = world;
+  await clock.advance(3 * hourMs);
+  await seal(world);
+  expect(await verify(world)).toMatchObject({ isIntact: true, hours: 5, rows: 6 });
+  await changeSeal(world, 1, () => undefined);
+  for (const { hour, slot, time, id } of await rowsOf(world, 2))
+    await world.context.metadata.apply([{ at: { table: audit, in: { hour, slot } }, remove: { time, id } }]);
+  await changeSeal(world, 3, (state: object) => ({ ...state, rows: 7 }));
+  const gaps = [
+    { kind: 'seal-missing', hour: '2026-01-01T01:00:00.000Z' },
+    { kind: 'rows-removed', hour: '2026-01-01T02:00:00.000Z', sealedRows: 2, foundRows: 0 },
+    { kind: 'seal-altered', hour: '2026-01-01T03:00:00.000Z' },
+  ];
+  expect(await verify(world)).toMatchObject({ isIntact: false, hours: 2, rows: 2, gap: gaps[0], gaps });
+  expect((await verify(world, '?from=2026-01-01T03:30:00Z'))['gaps']).toEqual([gaps[2]]);
+});
+
 test('the end of the chain cannot be cut off without notice', async () => {
   const { world } = await threeHours();
   await using _ = world;

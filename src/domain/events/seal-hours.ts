@@ -17,6 +17,7 @@ import {
   auditSlots,
   beginSealing,
   clearAuditHour,
+  findAuditHead,
   findAuditSeal,
   findSealedExtent,
   findSoundAuditHead,
@@ -31,6 +32,7 @@ import type { Term } from '../../metadata/background/tasks.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import { nextSound } from '../../metadata/sound-rows.ts';
 import { MetadataDamaged, type Revision } from '../../ports/metadata-store.ts';
+import { ClockWatch, isAhead } from '../common/clock-skew.ts';
 import { unlessDamaged } from '../common/damaged-buckets.ts';
 
 // The digests of an hour of the audit log, and the seal that links them to the hour before.
@@ -217,7 +219,7 @@ export async function compareExtent(
   return altered === undefined ? undefined : { kind: 'seal-altered', hour: altered };
 }
 
-type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry'>;
+type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry'>;
 
 export interface SavedSeals {
   readonly term: Term;
@@ -261,6 +263,7 @@ interface SealStep {
 /** Seals the next hour, or removes the oldest one. @param rest called before each page of rows */
 export async function stepSeals(ctx: Ctx, saved: SavedSeals, rest: () => Promise<void>): Promise<SealStep> {
   const now = await ctx.metadata.now();
+  if (!isClockTrusted(ctx, now, saved.head)) return { saved };
   const lastClosed = auditHourOf(now - auditSealDelayMs) - 1;
   const next = saved.head === undefined ? lastClosed : saved.head.hour + 1;
   if (next <= lastClosed && !(await isWaiting(ctx, next, now)))
@@ -272,6 +275,37 @@ export async function stepSeals(ctx: Ctx, saved: SavedSeals, rest: () => Promise
     (head.keptFrom + 1) * auditHourMs + ctx.config.SVC_AUDIT_RETENTION <= now;
   return isExpired ? removeHour(ctx, saved, head) : { saved };
 }
+
+/** A leader that finds the last sealed hour older than this cannot tell whether no process ran or the clock jumped. */
+const lateMs = 24 * 60 * 60_000;
+
+/** A store's clock that is ahead would seal hours to which rows are still added, and remove rows long before they expire. */
+function isClockTrusted(
+  { caches, clock, telemetry }: Ctx,
+  now: number,
+  head: AuditHead | undefined,
+): boolean {
+  // Runs are too short there to observe the clock, and its platform keeps it.
+  if (clock.hasTimersOfRequests === true) return true;
+  const isLate = head !== undefined && (head.hour + 1) * auditHourMs + lateMs < now;
+  const isEven = caches.of(ClockWatch).isTrusted({ now, elapsed: clock.elapsed(), isLate });
+  if (isEven && !isAhead(now, clock.now())) return true;
+  const fields = { storeTime: new Date(now).toISOString(), processTime: new Date(clock.now()).toISOString() };
+  telemetry.log('WARN', 'no hour of the audit log is sealed or removed: the clock may be ahead', fields);
+  return false;
+}
+
+/** A warning where hours are sealed that are not over: no later hour is sealed until the clock has come to the last of them. */
+export async function findSealWarning({ metadata }: Pick<Context, 'metadata'>): Promise<readonly string[]> {
+  const head = (await findAuditHead(metadata))?.state;
+  if (head === undefined || !isFuture(head.hour, await metadata.now())) return [];
+  return [
+    `the audit log is sealed through ${toTime(head.hour)}, which is in the future: a clock was ahead, and no hour is sealed until then`,
+  ];
+}
+
+/** Whether the hour is not over. */
+export const isFuture = (hour: number, now: number): boolean => (hour + 1) * auditHourMs > now;
 
 /** Whether rows of the hour may follow from processes that died: their changes are settled within two `SVC_INTENT_TTL`. */
 async function isWaiting({ metadata, config }: Ctx, hour: number, now: number): Promise<boolean> {

@@ -1,4 +1,4 @@
-/** Verifies the chain of the audit log and the rows that it covers, and reports the first gap. */
+/** Verifies the chain of the audit log and the rows that it covers, and reports the gaps. */
 import type { Context } from '../../context.ts';
 import {
   type AuditHead,
@@ -16,6 +16,7 @@ import {
   compareExtent,
   digestSlot,
   digestSlots,
+  isFuture,
   openWitness,
   type SlotDigest,
   witnessContext,
@@ -28,12 +29,14 @@ export interface AuditGap {
    * - `seal-missing`: an hour has no seal, the end of the chain is missing, or the whole chain, of which only its noted extent is left
    * - `seal-altered`: a seal does not match what it states, or the chain was continued with another seal than the noted one
    * - `chain-broken`: a seal names another seal before it
+   * - `sealed-early`: the hour is not over, so a clock was ahead when it was sealed; only the first such hour is named
    * - `rows-removed`, `rows-added`, `rows-altered`: the rows of the hour are not those that were sealed
    */
   readonly kind:
     | 'seal-missing'
     | 'seal-altered'
     | 'chain-broken'
+    | 'sealed-early'
     | 'rows-removed'
     | 'rows-added'
     | 'rows-altered';
@@ -59,7 +62,10 @@ export interface Verification {
    */
   readonly sealedLate: number;
   readonly firstLate?: number;
-  readonly gap?: AuditGap;
+  /** In the order of their hours, then those by the noted extent and by the operator's seal. */
+  readonly gaps: readonly AuditGap[];
+  /** Gaps beside `gaps`, which has the first ones. */
+  readonly furtherGaps: number;
   /** The hour with which the next part begins; absent at the end of the chain. */
   readonly next?: number;
 }
@@ -73,6 +79,8 @@ const isLate = ({ hour, sealedAt = 0 }: AuditSeal): boolean =>
 /** What one part reads, at most. An hour is read whole. */
 const partMax = { rows: 200_000, seals: 2_000 } as const;
 const pageSeals = 100;
+/** Gaps of the chain that an answer names. */
+const gapsMax = 100;
 
 export interface Noted {
   readonly hour: number;
@@ -92,17 +100,21 @@ export async function verifyAudit(ctx: Ctx, { from, noted, rest }: VerificationA
   // Before the head, because a leader may seal an hour in between.
   const extent = (await findSealedExtent(ctx.metadata))?.state;
   const verification = await verifyChain(ctx, { from, rest });
-  if (verification.gap === undefined && extent !== undefined) {
-    const gap = await compareExtent(ctx, extent, verification.head);
-    if (gap !== undefined) return { ...verification, gap };
+  const gaps = [...verification.gaps];
+  const add = (gap: AuditGap | undefined): void => {
+    if (gap !== undefined && !gaps.some(({ kind, hour }) => kind === gap.kind && hour === gap.hour))
+      gaps.push(gap);
+  };
+  if (extent !== undefined) add(await compareExtent(ctx, extent, verification.head));
+  if (noted !== undefined) {
+    const { hour, seal } = noted;
+    const found = (await findAuditSeal(ctx.metadata, hour))?.state.seal;
+    if (found !== seal) add({ kind: found === undefined ? 'seal-missing' : 'seal-altered', hour });
   }
-  if (noted === undefined || verification.gap !== undefined) return verification;
-  const { hour, seal } = noted;
-  const found = (await findAuditSeal(ctx.metadata, hour))?.state.seal;
-  if (found === seal) return verification;
-  return { ...verification, gap: { kind: found === undefined ? 'seal-missing' : 'seal-altered', hour } };
+  return { ...verification, gaps };
 }
 
+/** The walk goes on behind a gap, so that the hours after it are verified too. */
 async function verifyChain(
   ctx: Ctx,
   { from, rest }: Pick<VerificationAsked, 'from' | 'rest'>,
@@ -116,36 +128,58 @@ async function verifyChain(
     unauthenticated: 0,
     sealedLate: 0,
   };
+  const gaps: AuditGap[] = [];
+  const ended = (next?: number): Verification => ({
+    ...{ head, ...counts, gaps: gaps.slice(0, gapsMax), furtherGaps: Math.max(0, gaps.length - gapsMax) },
+    ...(next === undefined ? {} : { next }),
+  });
   const first = await findFirst(ctx, head, from);
-  if (first === undefined) return { head, ...counts };
+  if (first === undefined) return ended();
   const start = Math.max(first, from ?? first);
   const now = await ctx.metadata.now();
-  let previous = await sealBefore(ctx, { hour: start, first });
+  let previous: Previous = (await sealBefore(ctx, { hour: start, first })) ?? 'missing';
   let hour = start;
-  for (let read = 0; ; ) {
+  let isEarly = false;
+  for (let read = 0, rows = 0; ; ) {
     const page = await pageAuditSeals(ctx.metadata, { hour, limit: pageSeals });
     for (const seal of page) {
       await rest();
-      const gap = findBreak(ctx, seal, { hour, previous });
-      if (gap !== undefined) return { head, ...counts, gap };
-      const witness = await openWitness(ctx, seal.witness, witnessContext(hour));
-      if (witness !== undefined && witness !== seal.seal)
-        return { head, ...counts, gap: { kind: 'seal-altered', hour } };
-      counts = { ...counts, unauthenticated: counts.unauthenticated + (witness === undefined ? 1 : 0) };
+      if (previous === 'missing') gaps.push({ kind: 'seal-missing', hour: hour - 1 });
+      if (seal.hour !== hour) gaps.push({ kind: 'seal-missing', hour });
+      if (previous === 'missing' || seal.hour !== hour) previous = unknown;
+      hour = seal.hour;
+      const { gap, isAuthentic } = await verifySeal(ctx, seal, previous);
+      if (!isAuthentic) counts = { ...counts, unauthenticated: counts.unauthenticated + 1 };
       if (isLate(seal)) counts = { firstLate: hour, ...counts, sealedLate: counts.sealedLate + 1 };
-      const compared = await compareRows(ctx, seal, { head, now, rest });
-      if ('gap' in compared) return { head, ...counts, gap: compared.gap };
-      counts = add(counts, compared);
-      previous = seal.seal;
+      if (gap !== undefined) gaps.push(gap);
+      // Hours that are not over are not compared: their rows are still added, and none of them has expired.
+      if (isFuture(hour, now)) {
+        if (!isEarly) gaps.push({ kind: 'sealed-early', hour });
+        isEarly = true;
+      } else if (gap === undefined) {
+        const compared = await compareRows(ctx, seal, { head, now, rest });
+        if ('gap' in compared) gaps.push(compared.gap);
+        else counts = add(counts, compared);
+        rows += readRows(compared);
+      }
+      previous = gap?.kind === 'seal-altered' ? unknown : seal.seal;
       hour += 1;
       read += 1;
-      if (counts.rows >= partMax.rows || read >= partMax.seals) return { head, ...counts, next: hour };
+      if (rows >= partMax.rows || read >= partMax.seals) return ended(hour);
     }
-    if (page.length < pageSeals) return { head, ...counts, ...findEnd(head, { hour, previous }) };
+    if (page.length < pageSeals) {
+      const gap = findEnd(head, { hour, previous });
+      if (gap !== undefined) gaps.push(gap);
+      return ended();
+    }
   }
 }
 
-type Counts = Omit<Verification, 'head' | 'gap' | 'next'>;
+/** Nothing is known of the seal before, so what the next one says of it is not compared. */
+const unknown = Symbol('unknown');
+type Previous = string | 'missing' | typeof unknown;
+
+type Counts = Omit<Verification, 'head' | 'gaps' | 'furtherGaps' | 'next'>;
 
 async function findFirst({ metadata }: Ctx, head: AuditHead | undefined, from: number | undefined) {
   if (head !== undefined) return head.first;
@@ -160,18 +194,23 @@ async function sealBefore(
   return hour === first ? '' : (await findAuditSeal(metadata, hour - 1))?.state.seal;
 }
 
-function findBreak(
+/** Whether the seal is what it states, and continues the chain. */
+async function verifySeal(
   ctx: Ctx,
   seal: AuditSeal,
-  { hour, previous }: { readonly hour: number; readonly previous: string | undefined },
-): AuditGap | undefined {
-  if (seal.hour !== hour || previous === undefined)
-    return { kind: 'seal-missing', hour: previous === undefined ? hour - 1 : hour };
-  if (seal.previous !== previous) return { kind: 'chain-broken', hour };
+  previous: Previous,
+): Promise<{ readonly gap?: AuditGap; readonly isAuthentic: boolean }> {
+  const { hour } = seal;
   const isWhole =
     chainLink(ctx, seal) === seal.seal &&
     (seal.slots === undefined || digestSlots(ctx, seal.slots) === seal.content);
-  return isWhole ? undefined : { kind: 'seal-altered', hour };
+  const witness = await openWitness(ctx, seal.witness, witnessContext(hour));
+  const isAuthentic = witness !== undefined;
+  if (previous !== unknown && seal.previous !== previous)
+    return { gap: { kind: 'chain-broken', hour }, isAuthentic };
+  if (!isWhole || (isAuthentic && witness !== seal.seal))
+    return { gap: { kind: 'seal-altered', hour }, isAuthentic };
+  return { isAuthentic };
 }
 
 type Compared = { readonly rows: number } | { readonly without: 'expired' | 'removedEarly' };
@@ -180,6 +219,9 @@ const add = (counts: Counts, compared: Compared): Counts =>
   'without' in compared
     ? { ...counts, [compared.without]: counts[compared.without] + 1 }
     : { ...counts, hours: counts.hours + 1, rows: counts.rows + compared.rows };
+
+const readRows = (compared: Compared | { readonly gap: AuditGap }): number =>
+  'gap' in compared ? (compared.gap.foundRows ?? 0) : 'rows' in compared ? compared.rows : 0;
 
 /** Rows that may expire now are not compared. */
 async function compareRows(
@@ -206,13 +248,13 @@ async function compareRows(
   return { gap: { kind, hour, sealedRows: seal.rows, foundRows } };
 }
 
-/** Whether the chain ends where its head says. */
+/** What contradicts that the chain ends where its head says. */
 function findEnd(
   head: AuditHead | undefined,
-  { hour, previous }: { readonly hour: number; readonly previous: string | undefined },
-): { readonly gap?: AuditGap } {
-  if (head === undefined || head.hour >= hour) return { gap: { kind: 'seal-missing', hour } };
-  return head.hour === hour - 1 && head.seal !== previous
-    ? { gap: { kind: 'seal-altered', hour: head.hour } }
-    : {};
+  { hour, previous }: { readonly hour: number; readonly previous: Previous },
+): AuditGap | undefined {
+  if (head === undefined || head.hour >= hour) return { kind: 'seal-missing', hour };
+  return head.hour === hour - 1 && previous !== unknown && head.seal !== previous
+    ? { kind: 'seal-altered', hour: head.hour }
+    : undefined;
 }

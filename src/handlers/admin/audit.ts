@@ -4,7 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { auditFormats, auditMatcher, exportAudit, toAuditJson } from '../../domain/events/audit-formats.ts';
 import { toTime } from '../../domain/events/seal-hours.ts';
-import { type Noted, verifyAudit } from '../../domain/events/verify-audit.ts';
+import { type AuditGap, type Noted, verifyAudit } from '../../domain/events/verify-audit.ts';
 import {
   type AuditPlace,
   auditHourOf,
@@ -143,22 +143,25 @@ export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, call) => {
 export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, call) => {
   const { from, seal, sealedHour } = call.query;
   const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
-  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, {
+  const { head, gaps, furtherGaps, next, firstLate, ...counts } = await verifyAudit(ctx, {
     from: hour,
     noted: readNoted(seal, sealedHour),
     rest: openCallTurns(ctx, call),
   });
   return jsonReply({
-    isIntact: gap === undefined,
+    isIntact: gaps.length === 0,
     ...(head === undefined
       ? {}
       : { since: toTime(head.first), sealedThrough: toTime(head.hour), seal: head.seal }),
     ...counts,
     ...(firstLate === undefined ? {} : { sealedLateFrom: toTime(firstLate) }),
-    ...(gap === undefined ? {} : { gap: { ...gap, hour: toTime(gap.hour) } }),
+    ...(gaps[0] === undefined ? {} : { gap: toReplyGap(gaps[0]), gaps: gaps.map(toReplyGap) }),
+    ...(furtherGaps === 0 ? {} : { furtherGaps }),
     ...(next === undefined ? {} : { nextFrom: toTime(next) }),
   });
 };
+
+const toReplyGap = (gap: AuditGap) => ({ ...gap, hour: toTime(gap.hour) });
 
 /** @throws InvalidArgument for a seal without its hour, or an hour without its seal */
 function readNoted(seal: string | undefined, sealedHour: string | undefined): Noted | undefined {

@@ -5,6 +5,7 @@
 import { lastMinute, percentileMs, RequestHistory, sumCounts } from '../../base/recent-entries.ts';
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
+import { findSealWarning } from '../../domain/events/seal-hours.ts';
 import {
   pauseWarnings,
   probeData,
@@ -41,7 +42,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
     await Promise.all([
       part('metadata', probeMetadata(ctx)),
       part('data', probeData(ctx)),
-      part('pauses', pauseWarnings(ctx)),
+      part('pauses and audit seals', readWarnings(ctx)),
       part('workers', readWorkers(ctx, call)),
       part('tasks', readTasks(ctx, call)),
       part('gateways', readGateways(ctx)),
@@ -91,6 +92,9 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
     errors,
   });
 };
+
+const readWarnings = async (ctx: Context): Promise<readonly string[]> =>
+  (await Promise.all([pauseWarnings(ctx), findSealWarning(ctx)])).flat();
 
 async function readWorkers(ctx: Context, call: AdminRequest<'GetStatus'>): Promise<readonly Worker[]> {
   // The cast: the operation reads neither a query nor a body.

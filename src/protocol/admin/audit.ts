@@ -46,6 +46,20 @@ const filter = {
   ),
   kind: jsonOptional(jsonChoice(auditKinds)),
 };
+const gap = jsonObject({
+  kind: jsonChoice([
+    'seal-missing',
+    'seal-altered',
+    'chain-broken',
+    'sealed-early',
+    'rows-removed',
+    'rows-added',
+    'rows-altered',
+  ]),
+  hour: isoTime,
+  sealedRows: jsonOptional(count),
+  foundRows: jsonOptional(count),
+});
 const span = { start: jsonOptional(moment), end: jsonOptional(moment) };
 
 /** Of temporary credentials: what limited them. Neither the session policy nor the tags of a session are stored. */
@@ -143,7 +157,7 @@ export const auditRows = {
   },
   VerifyAudit: {
     on: 'GET /audit/verify',
-    doc: 'Verifies the hash chain of the audit log and the rows of its sealed hours, and names the first gap.',
+    doc: 'Verifies the hash chain of the audit log and the rows of its sealed hours, and names the gaps.',
     query: {
       from: jsonOptional(moment),
       seal: jsonOptional(
@@ -166,21 +180,9 @@ export const auditRows = {
       unauthenticated: count,
       sealedLate: count,
       sealedLateFrom: jsonOptional(isoTime),
-      gap: jsonOptional(
-        jsonObject({
-          kind: jsonChoice([
-            'seal-missing',
-            'seal-altered',
-            'chain-broken',
-            'rows-removed',
-            'rows-added',
-            'rows-altered',
-          ]),
-          hour: isoTime,
-          sealedRows: jsonOptional(count),
-          foundRows: jsonOptional(count),
-        }),
-      ),
+      gap: jsonOptional(gap),
+      gaps: jsonOptional(jsonRows(gap)),
+      furtherGaps: jsonOptional(count),
       nextFrom: jsonOptional(isoTime),
     }),
   },
