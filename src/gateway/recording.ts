@@ -357,7 +357,8 @@ class RefusedCallers {
 
   /** @returns whether the refusal gets a row of its own; otherwise it is counted */
   admit(ctx: RowContext, entry: Entry): boolean {
-    const minute = Math.floor(entry.time / minuteMs);
+    // By the present, because requests of several minutes may end in turn, and each change of the minute forgets the counts.
+    const minute = Math.floor(ctx.clock.now() / minuteMs);
     if (minute !== this.#minute) {
       this.#minute = minute;
       this.#rows.clear();
