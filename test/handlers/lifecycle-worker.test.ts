@@ -222,6 +222,43 @@ describe.each(backends)('lifecycle: %s', (backend) => {
     expect(await world.stored()).toHaveLength(1);
   });
 
+  test('a version that becomes current again expires by the time when it was written', async () => {
+    await using world = await openWorld(backend);
+    const { client } = world;
+    await client.put('/bucket');
+    await enableVersioning(world);
+    await configure(world, rule(expireIn(30)));
+    for (const key of ['deleted', 'replaced']) await client.put(`/bucket/${key}`, { body: 'old' });
+    await daysPass(world, 1);
+    const marker = (await client.delete('/bucket/deleted')).header('*-version-id');
+    const newer = (await client.put('/bucket/replaced', { body: 'new' })).header('*-version-id');
+    await daysPass(world, 9);
+    expect((await client.delete(`/bucket/deleted?versionId=${marker}`)).status).toBe(204);
+    expect((await client.delete(`/bucket/replaced?versionId=${newer}`)).status).toBe(204);
+    await daysPass(world, 10);
+    expect(await keys(world)).toEqual(['deleted', 'replaced']);
+    await daysPass(world, 12);
+    expect(await keys(world)).toEqual([]);
+  });
+
+  test('a delete marker that becomes current again, and is alone, is removed', async () => {
+    await using world = await openWorld(backend);
+    const { client } = world;
+    await client.put('/bucket');
+    await enableVersioning(world);
+    await configure(
+      world,
+      rule('<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>'),
+    );
+    const versionIds = [(await client.put('/bucket/key', { body: 'one' })).header('*-version-id')];
+    await client.delete('/bucket/key');
+    versionIds.push((await client.put('/bucket/key', { body: 'two' })).header('*-version-id'));
+    await daysPass(world, 10);
+    for (const id of versionIds.toReversed()) await client.delete(`/bucket/key?versionId=${id}`);
+    await daysPass(world, 1);
+    expect((await client.get('/bucket?versions')).all('DeleteMarker')).toEqual([]);
+  });
+
   test('a dry run names each object and its rule, and changes nothing', async () => {
     await using world = await openWorld(backend);
     await world.client.put('/bucket');

@@ -82,7 +82,7 @@ export interface Step {
   readonly signal: AbortSignal;
 }
 
-/** Versions that are older than their commit, as of an import or a resync, begin no pass earlier than this after the last one. */
+/** Entries on old days, as of an import, a resync or a roll-back, begin no pass earlier than this after the last one. */
 const lateRestMs = 10 * 60_000;
 
 /** Whether a bucket needs a step now. */

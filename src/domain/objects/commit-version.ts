@@ -4,7 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { releaseUnmanaged } from '../../metadata/background/queues.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
-import { ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
+import { addBefore, ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
 import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -109,7 +109,7 @@ async function changeReserved(
       ? await coverGrowth(bucket, { plan, deltas, reservation, freed: change.freed })
       : nothing;
     const then = sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() });
-    then.push(...announceOld(ctx, bucket, plan), ...tombstones(ctx, plan, now));
+    then.push(...tombstones(ctx, plan, now));
     const outcome = await ctx.metadata
       .commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then })
       .catch((cause: unknown) => {
@@ -149,15 +149,6 @@ async function readState(ctx: CommitCtx, bucket: BucketRow, key: string): Promis
   return { bucket, head, oldNull };
 }
 
-/** The lifecycle worker may have passed the day of such a version already, as of a replica or an imported object. */
-const oldMs = 36 * 60 * 60 * 1000;
-
-/** Makes the lifecycle worker begin with the first day again, for a version that is older than its commit. */
-function announceOld({ clock }: CommitCtx, bucket: BucketRow, { fresh }: Plan): readonly SideChange[] {
-  const isOld = fresh !== undefined && fresh.modified < clock.now() - oldMs;
-  return isOld && bucketLifecycle.name in bucket.documents ? [announceLateVersion(bucket)] : [];
-}
-
 const tombstones = ({ config }: CommitCtx, { gone }: Plan, now: number): readonly SideChange[] =>
   gone.filter(wasSent).map((row) => tombstone(row, { now, retentionMs: config.SVC_REPLICATION_TOMBSTONES }));
 
@@ -167,11 +158,23 @@ const reclassified = ({ former, amended }: Plan) =>
     ? []
     : [usageDelta(former, -1), usageDelta(amended, 1)];
 
-/** The changes of the age index; nothing is computed for a bucket without one. */
-const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange[] =>
-  bucket.ageSlots === undefined
-    ? []
-    : ageChanges(bucket, { before, after: changes.flatMap((each) => ('put' in each ? [each.put] : [])) });
+/**
+ * The lifecycle worker has left days before the last two behind it, once they had no entries. A new entry is that old for a replica, an
+ * imported object, and a version that becomes current again because a newer one is removed.
+ */
+const oldMs = 36 * 60 * 60 * 1000;
+
+/**
+ * The changes of the age index; nothing is computed for a bucket without one. An entry on an old day makes the lifecycle worker begin
+ * with the first day again.
+ */
+function aged(bucket: BucketRow, { before, changes }: Plan, now: number): readonly SideChange[] {
+  if (bucket.ageSlots === undefined) return [];
+  const after = changes.flatMap((each) => ('put' in each ? [each.put] : []));
+  const entries = ageChanges(bucket, { before, after });
+  const isLate = addBefore(entries, now - oldMs) && bucketLifecycle.name in bucket.documents;
+  return isLate ? [...entries, announceLateVersion(bucket)] : entries;
+}
 
 const usageDelta = ({ storageClass, size, marker }: ObjectRow, sign: 1 | -1): UsageDelta => ({
   storageClass,
@@ -231,7 +234,7 @@ function sideChanges(
   const changes = [...usageChanges(bucket, id, deltas, updatedAt)];
   if (change.then !== undefined) changes.push(...change.then);
   if (plan.then !== undefined) changes.push(...plan.then);
-  changes.push(...recorded, ...aged(bucket, plan));
+  changes.push(...recorded, ...aged(bucket, plan, updatedAt));
   for (const { manifest, marker } of plan.gone) {
     if (marker) continue;
     changes.push(...queueManifest(manifest, { id, requestId, due }));

@@ -45,8 +45,13 @@ export function listAges({ id, created, ageSlots = 1 }: IndexedBucket, row: Obje
   return restore === undefined ? [own] : [own, at('restored', restore.expires)];
 }
 
-export const putAge = (row: AgeRow): SideChange => ({ at: agesAt(row), put: row });
-export const removeAge = (row: AgeRow): SideChange => ({
+/** A change of the index. */
+type AgeChange =
+  | { readonly at: At<typeof ages>; readonly put: AgeRow }
+  | { readonly at: At<typeof ages>; readonly remove: Pick<AgeRow, 'key' | 'version'> };
+
+export const putAge = (row: AgeRow): AgeChange => ({ at: agesAt(row), put: row });
+export const removeAge = (row: AgeRow): AgeChange => ({
   at: agesAt(row),
   remove: { key: row.key, version: row.version },
 });
@@ -59,14 +64,20 @@ export const removeAge = (row: AgeRow): SideChange => ({
 export function ageChanges(
   bucket: IndexedBucket,
   { before, after }: { readonly before: readonly ObjectRow[]; readonly after: readonly ObjectRow[] },
-): readonly SideChange[] {
+): readonly AgeChange[] {
   if (bucket.ageSlots === undefined) return [];
   const name = ({ kind, day, version }: AgeRow): string => `${kind} ${day} ${version}`;
   const gone = new Map(before.flatMap((row) => listAges(bucket, row)).map((row) => [name(row), row]));
-  const added: SideChange[] = [];
+  const added: AgeChange[] = [];
   for (const row of after)
     for (const age of listAges(bucket, row)) if (!gone.delete(name(age))) added.push(putAge(age));
   return [...added, ...[...gone.values()].map(removeAge)];
+}
+
+/** Whether changes add an entry to a day before the one of a time. */
+export function addBefore(changes: readonly AgeChange[], time: number): boolean {
+  const day = ageDay(time);
+  return changes.some((each) => 'put' in each && each.put.day < day);
 }
 
 /** The entry of an upload. */
@@ -75,7 +86,7 @@ export const uploadAge = (
   { bucketId, key, initiated }: Pick<UploadSession, 'bucketId' | 'key' | 'initiated'>,
 ): AgeRow => ({ bucketId, kind: 'upload', day: ageDay(initiated), slot: 0, key, version: uploadId });
 
-/** The slot of the list of buckets with a lifecycle configuration, and that of buckets that got a version older than its commit. */
+/** The slot of the list of buckets with a lifecycle configuration, and that of buckets that got an entry on an old day of the age index. */
 const listSlot = 0;
 const lateSlot = 1;
 const listAt = (slot: number): At<typeof lifecycleBuckets> => ({ table: lifecycleBuckets, in: { slot } });
@@ -88,7 +99,7 @@ export const listLifecycleBucket = (
   return { at: listAt(listSlot), put };
 };
 
-/** A running pass may be beyond the day of a version that came. The next pass begins with the first day again. */
+/** The worker may be beyond the day of an entry that is new. The next pass begins with the first day again. */
 export const announceLateVersion = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): SideChange => {
   const put: LifecycleBucketRow = { slot: lateSlot, bucketId: id, bucket: name, token: '' };
   return { at: listAt(lateSlot), put };
@@ -99,13 +110,13 @@ export const withoutLateVersions = (bucketId: string): SideChange => ({
   remove: { bucketId },
 });
 
-/** Whether such a version came since the last pass that began with the first day. */
+/** Whether such an entry came since the last pass that began with the first day. */
 export const hasLateVersions = async (
   metadata: Pick<MetadataStore, 'get'>,
   bucketId: string,
 ): Promise<boolean> => (await metadata.get(listAt(lateSlot), { bucketId })) !== undefined;
 
-/** The ids of buckets with such versions in order, in pages, from the first one after `after`. */
+/** The ids of buckets with such entries in order, in pages, from the first one after `after`. */
 export async function* lateBuckets(
   metadata: Pick<MetadataStore, 'scan'>,
   after?: string,

@@ -31,8 +31,8 @@ export const ages = table({
 export interface AgeRow extends RowOf<typeof ages> {}
 
 /**
- * Slot 0: a bucket with a lifecycle configuration, written in the commit that sets the configuration. Slot 1: one that got a version which
- * is older than its commit.
+ * Slot 0: a bucket with a lifecycle configuration, written in the commit that sets the configuration. Slot 1: one that got an entry on
+ * an old day of the age index (a replica, an import, a version that is current again).
  */
 export const lifecycleBuckets = table({
   name: 'lifecycle_buckets',
