@@ -23,6 +23,10 @@ const rule = (inside: string, filter = '<Filter/>'): string =>
 const expireIn = (days: number) => `<Expiration><Days>${days}</Days></Expiration>`;
 const moveIn = (days: number, to: string) =>
   `<Transition><Days>${days}</Days><StorageClass>${to}</StorageClass></Transition>`;
+const noncurrentMoveIn = (days: number, to: string) =>
+  `<NoncurrentVersionTransition><NoncurrentDays>${days}</NoncurrentDays><StorageClass>${to}</StorageClass></NoncurrentVersionTransition>`;
+/** Without a filter by size, small objects are not moved. */
+const anySize = '<Filter><ObjectSizeGreaterThan>0</ObjectSizeGreaterThan></Filter>';
 
 async function configure({ client }: GatewayWorld, inside: string, bucket = 'bucket'): Promise<void> {
   const body = `<LifecycleConfiguration>${inside}</LifecycleConfiguration>`;
@@ -133,6 +137,32 @@ test('rules that are replaced just before the commit delete nothing', async () =
   await pass(world.context);
   expect((await client.get('/bucket/key')).text).toBe('old');
 });
+
+test.each([
+  { becomes: 'current', rules: noncurrentMoveIn(1, 'GLACIER_IR') },
+  { becomes: 'noncurrent', rules: moveIn(1, 'GLACIER_IR') },
+])(
+  'a version that becomes $becomes just before the commit of its transition stays in its class',
+  async ({ becomes, rules }) => {
+    await using world = await openWorld();
+    const { client, clock } = world;
+    await client.put('/bucket');
+    await setVersioning(client, 'bucket', 'Enabled');
+    await configure(world, rule(rules, anySize));
+    const version = await putVersion(client, '/bucket/key');
+    const marker = becomes === 'current' ? (await client.delete('/bucket/key')).header('*-version-id') : '';
+    clock.jump(3 * dayMs);
+    const { rightBefore, wrap } = ambush();
+    rightBefore('objects', () =>
+      becomes === 'current'
+        ? client.delete(`/bucket/key?versionId=${marker}`)
+        : client.put('/bucket/key', { body: 'new' }),
+    );
+    await pass(wrap(world.context));
+    const { status, header } = await client.head(`/bucket/key?versionId=${version}`);
+    expect([status, header('*-storage-class')]).toEqual([200, undefined]);
+  },
+);
 
 test('a transition moves the bytes to the cluster of the class, and the old bytes are deleted', async () => {
   const clock = virtualClock(Date.UTC(2026, 0, 1, 12));

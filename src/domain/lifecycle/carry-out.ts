@@ -191,10 +191,13 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
   return done === 'applied';
 }
 
+/** Whether a version is in the place that the rule was about, as current or noncurrent, and a client has changed nothing else of it. */
 const isUnchanged = (now: ObjectRow, then: ObjectRow): boolean =>
-  now.version === then.version &&
-  now.storageClass === then.storageClass &&
-  JSON.stringify([now.headers, now.lock, now.acl]) === JSON.stringify([then.headers, then.lock, then.acl]);
+  now.version === then.version && describe(now) === describe(then);
+
+/** `slot` and `noncurrentSince` tell whether the version is current, and if not, since when. */
+const describe = ({ slot, noncurrentSince, storageClass, headers, lock, acl }: ObjectRow): string =>
+  JSON.stringify([slot, noncurrentSince, storageClass, headers, lock, acl]);
 
 // What the commit of a lifecycle action records: its events, and its line in the access log of the bucket.
 
