@@ -69,6 +69,28 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.delete(`/bucket/key?versionId=${before}`)).status).toBe(204);
   });
 
+  test('the default retention applies to an upload whose own retention has ended before its completion', async () => {
+    await using world = await openLocked(backend);
+    const { client, clock } = world;
+    const body = configuration(defaultRule('GOVERNANCE', '<Days>2</Days>'));
+    expect((await client.put('/bucket?object-lock', { body })).status).toBe(200);
+    const ends = new Date(clock.now() + dayMs).toISOString();
+    const headers = {
+      '*-object-lock-mode': 'COMPLIANCE',
+      '*-object-lock-retain-until-date': ends,
+      '*-object-lock-legal-hold': 'ON',
+    };
+    for (const key of ['early', 'late']) {
+      const uploadId = (await client.post(`/bucket/${key}?uploads`, { headers })).one('UploadId') ?? '';
+      const parts = [await putPart(client, `/bucket/${key}`, { uploadId, number: 1, body: 'part' })];
+      if (key === 'late') clock.jump(dayMs);
+      expect((await complete(client, `/bucket/${key}`, { uploadId, parts })).status).toBe(200);
+    }
+    const byDefault = new Date(clock.now() + 2 * dayMs).toISOString();
+    expect(lockIn(await client.head('/bucket/early'))).toEqual(['COMPLIANCE', ends, 'ON']);
+    expect(lockIn(await client.head('/bucket/late'))).toEqual(['GOVERNANCE', byDefault, 'ON']);
+  });
+
   test('a default that is removed applies to no new version, and versions that it protected stay protected', async () => {
     await using world = await openLocked(backend);
     const { client, clock } = world;

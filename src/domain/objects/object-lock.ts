@@ -70,18 +70,25 @@ export function withRetention(
   return requested === undefined && rest.legalHold === undefined ? undefined : { ...rest, ...requested };
 }
 
-/** The lock of a version that is written now: as its request asks, else the default of its bucket. */
+/**
+ * The lock of a version that is written now: as its request asks, else the default of its bucket. The default applies too where the
+ * requested retention has ended meanwhile, as that of an upload which is completed long after its start.
+ */
 export async function lockAtWrite(
   ctx: Pick<Context, 'caches' | 'clock' | 'metadata'>,
   bucket: BucketRow,
   input: Lock | undefined,
 ): Promise<Lock | undefined> {
-  if (input?.mode !== undefined) return input;
+  if (input?.mode !== undefined && (await isInForce(ctx, input))) return input;
   const rule = (await readDocument(ctx, bucket, objectLock))?.Rule?.DefaultRetention;
   if (rule === undefined) return input;
   const days = rule.Days ?? (rule.Years ?? Number.NaN) * yearDays;
   return { ...input, mode: rule.Mode, retainUntil: ctx.clock.now() + days * dayMs };
 }
+
+/** The store is asked for its time only where the retention has ended by this process's clock. */
+const isInForce = async (ctx: Pick<Context, 'clock' | 'metadata'>, lock: Lock): Promise<boolean> =>
+  lockedBy(lock, ctx.clock.now()) !== undefined || lockedBy(lock, await lockTime(ctx)) !== undefined;
 
 /** @throws InvalidRequest */
 export function assertLockable({ objectLock: isEnabled }: Pick<BucketRow, 'objectLock'>): void {
