@@ -26,12 +26,6 @@ export function readCount(
   return Math.min(Number(raw), max);
 }
 
-/** An HTTP date; a malformed one counts as absent (RFC 9110 §13.1.3). */
-export function parseHttpDate(raw: string | undefined): number | undefined {
-  const ms = raw === undefined ? Number.NaN : Date.parse(raw);
-  return Number.isNaN(ms) ? undefined : ms;
-}
-
 export const isUrlEncoded = (query: Query): boolean => {
   const encoding = query.get('encoding-type');
   if (encoding === undefined || encoding === '') return false;

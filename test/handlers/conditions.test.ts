@@ -18,6 +18,20 @@ async function openWorld() {
   return { ...world, etag, bare: etag.slice(1, -1) };
 }
 
+/** Nearly dates: engines read most of them, some in the time zone of the server. RFC 9110 has no such forms. */
+const unreadable = [
+  'no date',
+  'garbage 1',
+  '7',
+  '2026-06-01T11:00:00Z',
+  'Mon, 01 Jun 2026 11:00:00',
+  'Mon, 01 Jun 2026 11:00:00 +0000',
+  'Mon, 1 Jun 2026 11:00:00 GMT',
+  'Mon, 31 Feb 2026 11:00:00 GMT',
+];
+/** `before` in the two obsolete forms, which are GMT too. */
+const obsolete = ['Monday, 01-Jun-26 11:00:00 GMT', 'Mon Jun  1 11:00:00 2026'];
+
 type Rule = readonly [headers: Record<string, string>, status: number];
 const reads = (etag: string): Rule[] => [
   [{ 'if-match': etag }, 200],
@@ -34,10 +48,13 @@ const reads = (etag: string): Rule[] => [
   [{ 'if-modified-since': before }, 200],
   [{ 'if-modified-since': at }, 304],
   [{ 'if-modified-since': 'no date' }, 200],
+  [{ 'if-modified-since': '2999-01-01' }, 200],
+  [{ 'if-modified-since': 'Mon Jun  1 12:00:00 2026' }, 304],
   [{ 'if-unmodified-since': at }, 200],
   [{ 'if-unmodified-since': after }, 200],
   [{ 'if-unmodified-since': before }, 412],
-  [{ 'if-unmodified-since': 'no date' }, 200],
+  ...unreadable.map((date): Rule => [{ 'if-unmodified-since': date }, 200]),
+  ...obsolete.map((date): Rule => [{ 'if-unmodified-since': date }, 412]),
   // If-Match overrides If-Unmodified-Since, and If-None-Match overrides If-Modified-Since; the first pair is evaluated first.
   [{ 'if-match': etag, 'if-unmodified-since': before }, 200],
   [{ 'if-match': '"x"', 'if-unmodified-since': after }, 412],
@@ -77,6 +94,8 @@ const writes = (etag: string): Rule[] => [
   [{ 'if-none-match': '*' }, 412],
   [{ 'if-unmodified-since': at }, 200],
   [{ 'if-unmodified-since': before }, 412],
+  [{ 'if-unmodified-since': 'garbage 1' }, 200],
+  ...obsolete.map((date): Rule => [{ 'if-unmodified-since': date }, 412]),
   [{ 'if-match': etag, 'if-unmodified-since': before }, 200],
   [{ 'if-match': etag, 'if-none-match': '*' }, 412],
 ];
@@ -150,7 +169,8 @@ describe('writes', () => {
       [{ '*-if-match-last-modified-time': at }, 204],
       [{ '*-if-match-last-modified-time': before }, 412],
       [{ '*-if-match-last-modified-time': after }, 412],
-      [{ '*-if-match-last-modified-time': 'no date' }, 400],
+      [{ '*-if-match-last-modified-time': 'Mon Jun  1 12:00:00 2026' }, 204],
+      ...unreadable.map((date): Rule => [{ '*-if-match-last-modified-time': date }, 400]),
       [{ 'if-match': world.etag, '*-if-match-size': '8' }, 412],
     ];
     for (const [headers, status] of rules) {

@@ -7,16 +7,17 @@ import type { Slice } from '../../domain/objects/read-object.ts';
 import { findHead } from '../../metadata/objects/objects.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
+import { parseHttpDate } from '../../protocol/formats/iso-time.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { ObjectToDelete } from '../../protocol/schemas/object.ts';
-import { defined, header, parseHttpDate } from '../../request/parameters.ts';
+import { defined, header } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply } from '../handler.ts';
 import { describeObject } from './object-headers.ts';
 
 // Conditional headers, read once for reads, writes and the sources of copies.
 
-/** Undefined when the request is unconditional. */
+/** Undefined when the request is unconditional. An unreadable date counts as absent (RFC 9110 §13.1.3). */
 export const readConditions = ({ wire }: Authorized): Conditions | undefined =>
   toConditions({
     ifMatch: wire.headers.get('if-match'),

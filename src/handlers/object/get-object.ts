@@ -15,8 +15,9 @@ import {
 } from '../../domain/objects/read-object.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
+import { parseHttpDate } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply.ts';
-import { header, parseHttpDate } from '../../request/parameters.ts';
+import { header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { notModified, parseRange, readConditions } from './conditions.ts';

@@ -1,5 +1,5 @@
 /**
- * Times as texts of ISO 8601: of replies and of signatures.
+ * Times as texts: of replies, of signatures, and in headers.
  *
  * Times of replies are such as `2026-11-05T10:00:00.000Z`. The public service has whole seconds, as `Last-Modified`
  * has; clients compare the two. `Date` would be slower, and a page of a listing has a thousand.
@@ -77,8 +77,50 @@ function digits(text: string, from: number, to: number): number {
 /** `YYYYMMDDTHHMMSSZ` of a date header in either form, undefined when it is neither. */
 export function toTimestamp(header: string): string | undefined {
   if (parseTimestamp(header) !== undefined) return header;
-  const ms = Date.parse(header);
-  return Number.isNaN(ms) ? undefined : formatTimestamp(ms);
+  // `date -R` and old mail libraries write GMT as an offset.
+  const ms = parseHttpDate(header.replace(/ (?:\+0000|UTC)$/, ' GMT'));
+  return ms === undefined ? undefined : formatTimestamp(ms);
+}
+
+// HTTP dates. `Date.parse` reads nearly any text, and one without a zone in the time zone of the server.
+
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const monthGroup = `(?<month>${months.join('|')})`;
+const timeGroup = '(?<time>\\d\\d:\\d\\d:\\d\\d)';
+const dayName = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
+const longDayName = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
+const httpForms = [
+  `${dayName}, (?<day>\\d\\d) ${monthGroup} (?<year>\\d{4}) ${timeGroup} GMT`,
+  `${longDayName}, (?<day>\\d\\d)-${monthGroup}-(?<year>\\d\\d) ${timeGroup} GMT`,
+  `${dayName} ${monthGroup} (?<day>[ \\d]\\d) ${timeGroup} (?<year>\\d{4})`,
+].map((form) => new RegExp(`^${form}$`));
+
+/**
+ * Milliseconds since the epoch of an HTTP date in one of the three forms of RFC 9110 §5.6.7, all of which are GMT. Undefined for any
+ * other text, and for a time that does not exist. Years of two digits are from 1970 to 2069.
+ */
+export function parseHttpDate(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  for (const form of httpForms) {
+    const found = form.exec(text)?.groups;
+    if (found === undefined) continue;
+    const { year = '', month = '', day = '', time = '' } = found;
+    const century = year.length === 4 ? '' : year < '70' ? '20' : '19';
+    const monthNumber = pairs[months.indexOf(month) + 1];
+    return parseIsoTime(`${century}${year}-${monthNumber}-${day.replace(' ', '0')}T${time}Z`);
+  }
+  return undefined;
+}
+
+const isoForm =
+  /^(\d{4}-(?:0[1-9]|1[0-2])-(\d\d))T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/** Of `2026-11-05T10:00:00Z`, also with an offset. Undefined for any other text, and for a day that does not exist. */
+function parseIsoTime(text: string): number | undefined {
+  const [, date, day] = isoForm.exec(text) ?? [];
+  // `Date` moves 31 February into March; its day then differs from the one written.
+  if (date === undefined || new Date(`${date}T00:00:00Z`).getUTCDate() !== Number(day)) return undefined;
+  return Date.parse(text);
 }
 
 export const formatTimestamp = (ms: number): string => isoSeconds(ms).replaceAll('-', '').replaceAll(':', '');

@@ -58,7 +58,17 @@ describe('timestamps', () => {
     expect(parseTimestamp(text)).toBeUndefined();
   });
   test('an HTTP date becomes one', () => {
-    expect(toTimestamp('Fri, 24 May 2013 00:00:00 GMT')).toBe('20130524T000000Z');
+    for (const zone of ['GMT', 'UTC', '+0000'])
+      expect(toTimestamp(`Fri, 24 May 2013 00:00:00 ${zone}`)).toBe('20130524T000000Z');
+  });
+  test.each(['garbage 1', '2013-05-24', 'Fri, 24 May 2013 00:00:00', 'Fri, 31 Feb 2013 00:00:00 GMT'])(
+    '%s is no date of a header',
+    (text) => {
+      expect(toTimestamp(text)).toBeUndefined();
+    },
+  );
+  test('asctime is GMT', () => {
+    expect(toTimestamp('Fri May 24 00:00:00 2013')).toBe('20130524T000000Z');
   });
 });
 
