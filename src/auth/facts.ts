@@ -1,9 +1,11 @@
 /** The facts of a request under the names of condition keys, read only when a condition asks (public API "condition keys"). */
+
 import { accessPointArn } from '../domain/access/access-points.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { listStorageClassNames } from '../ports/storage-classes.ts';
 import { describeCopySource } from '../protocol/copy-source.ts';
+import { parseIsoTime } from '../protocol/formats/iso-time.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { networkOrigin } from './bucket-policy.ts';
 import type { Identity, Signed } from './identity.ts';
@@ -70,8 +72,8 @@ const parameter =
     query.get(name);
 
 function remainingDays({ own: headers, now }: Source): string | undefined {
-  const until = Date.parse(headers.get('object-lock-retain-until-date') ?? '');
-  return Number.isNaN(until) ? undefined : String(Math.ceil((until - now) / dayMs));
+  const until = parseIsoTime(headers.get('object-lock-retain-until-date') ?? '');
+  return until === undefined ? undefined : String(Math.ceil((until - now) / dayMs));
 }
 
 /** Whether a write makes an object, or only a part of one (public API "conditional writes"). */

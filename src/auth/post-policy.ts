@@ -9,7 +9,7 @@ import { areEqual, equalsHex } from '../base/text/hex.ts';
 import { type Json, type JsonObject, readStrictJson } from '../base/text/strict-json.ts';
 import { decodeDocument } from '../base/text/utf8.ts';
 import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
-import { parseTimestamp } from '../protocol/formats/iso-time.ts';
+import { parseIsoTime, parseTimestamp } from '../protocol/formats/iso-time.ts';
 import { deriveSigningKey } from '../signing/signing-key.ts';
 import { twoMechanisms } from './authenticate.ts';
 import { acceptedServices, checkRegion, checkScopeDate, parseCredential } from './claim.ts';
@@ -44,7 +44,7 @@ interface PostPolicy {
 }
 
 /** In UTC; Python's `isoformat` writes it as an offset. */
-const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)$/;
+const endsInUtc = /(?:Z|\+00:00)$/;
 
 /** @param encoded base64 of its JSON @throws InvalidPolicyDocument */
 export function parsePostPolicy(encoded: string): PostPolicy {
@@ -52,8 +52,9 @@ export function parsePostPolicy(encoded: string): PostPolicy {
   const expiration = document.get('expiration');
   const conditions = document.get('conditions');
   if (expiration === undefined) throw invalid('Policy missing expiration.');
-  if (typeof expiration !== 'string' || !isoTime.test(expiration) || Number.isNaN(Date.parse(expiration)))
-    throw invalid(`Invalid 'expiration' value: '${String(expiration)}'`);
+  const expiresAt =
+    typeof expiration === 'string' && endsInUtc.test(expiration) ? parseIsoTime(expiration) : undefined;
+  if (expiresAt === undefined) throw invalid(`Invalid 'expiration' value: '${String(expiration)}'`);
   if (!Array.isArray(conditions)) throw invalid('Policy missing conditions.');
   const matches: Match[] = [];
   let lengths: LengthRange = { min: 0, max: Number.MAX_SAFE_INTEGER };
@@ -62,7 +63,7 @@ export function parsePostPolicy(encoded: string): PostPolicy {
     if ('field' in read) matches.push(read);
     else lengths = { min: Math.max(lengths.min, read.min), max: Math.min(lengths.max, read.max) };
   }
-  return { expiration: Date.parse(expiration), matches, lengths };
+  return { expiration: expiresAt, matches, lengths };
 }
 
 function decode(encoded: string): JsonObject {

@@ -10,7 +10,7 @@ import { pageBuckets } from '../metadata/buckets/buckets.ts';
 import type { AuditRow } from '../metadata/records/audit.ts';
 import type { DeadLetter } from '../metadata/records/queues.ts';
 import { auditAbout, lettersAbout } from '../protocol/admin/row.ts';
-import { isoTime } from '../protocol/formats/iso-time.ts';
+import { isoTime, parseIsoTime } from '../protocol/formats/iso-time.ts';
 import {
   auditResult,
   deadLettersResult,
@@ -186,12 +186,12 @@ const toPaging = (next: Place | undefined) => ({
   ...(next === undefined ? {} : { NextContinuationToken: writeToken({ after: `${next.at}/${next.id}` }) }),
 });
 
-/** A moment as ISO 8601. @throws InvalidArgument */
+/** A day, or a time with its zone, as ISO 8601. @throws InvalidArgument */
 function readMoment({ query }: Pick<Authorized, 'query'>, name: string): number | undefined {
   const raw = query.get(name);
   if (raw === undefined || raw === '') return undefined;
-  const ms = /^\d{4}-\d\d-\d\d/.test(raw) ? Date.parse(raw) : Number.NaN;
-  if (!Number.isNaN(ms)) return ms;
+  const ms = parseIsoTime(/^[\d-]{10}$/.test(raw) ? `${raw}T00:00:00Z` : raw);
+  if (ms !== undefined) return ms;
   throw invalid(name, raw, `${name} must be a date as ISO 8601 writes it, such as 2026-11-21T12:00:00Z`);
 }
 

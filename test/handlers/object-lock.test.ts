@@ -238,6 +238,8 @@ test('what is no lock is refused, in headers and in bodies', async () => {
     { ...heldUntil('COMPLIANCE', inDays(-1)) },
     { '*-object-lock-mode': 'COMPLIANCE', '*-object-lock-retain-until-date': 'tomorrow' },
     { '*-object-lock-mode': 'COMPLIANCE', '*-object-lock-retain-until-date': '2030-13-01T00:00:00Z' },
+    { '*-object-lock-mode': 'COMPLIANCE', '*-object-lock-retain-until-date': '2030-02-30T00:00:00Z' },
+    { '*-object-lock-mode': 'COMPLIANCE', '*-object-lock-retain-until-date': '2030-01-01T24:00:00Z' },
     { '*-object-lock-legal-hold': 'on' },
     { '*-object-lock-legal-hold': '' },
   ]) {

@@ -122,10 +122,14 @@ test('what cannot be read is refused by name', async () => {
     'continuation-token=',
     'continuation-token=zzz',
     'start=yesterday',
+    'start=2026-02-30',
+    'start=2026-01-01%20noon%2012:00',
+    'start=2026-01-01T00:00:00',
     'end=1',
   ]) {
     const answer = await reader.get(`/?audit&${query}`);
     expect([answer.status, answer.code], query).toEqual([400, 'InvalidArgument']);
   }
-  expect((await reader.get('/?audit&start=2026-01-01')).status).toBe(200);
+  for (const start of ['2026-01-01', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00.5%2B01:00'])
+    expect((await reader.get(`/?audit&start=${start}`)).status).toBe(200);
 });

@@ -1,4 +1,5 @@
 /** The headers of an object: what a write sets, and what a read shows (public API "Object metadata"). */
+
 import { isAllowed } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -9,6 +10,7 @@ import { assertLockable, type Retention, type RetentionMode } from '../../domain
 import { restoredUntil } from '../../domain/objects/read-object.ts';
 import type { BucketRow, Checksum, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import { findStorageClassName } from '../../ports/storage-classes.ts';
+import { parseIsoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { type ChecksumFields, retentionModes } from '../../protocol/schemas/common.ts';
 import { asciiHeader, encodeWords, headerText, systemHeaders } from '../../protocol/wire.ts';
@@ -345,12 +347,10 @@ function readRetention(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket)
     });
   }
   if (!isOneOf(retentionModes, mode)) throw invalid('Unknown wormMode directive.', modeHeader, mode);
-  if (!isoDate.test(until) || Number.isNaN(Date.parse(until)))
+  if (parseIsoTime(until) === undefined)
     throw invalid('The retain until date must be provided in ISO 8601 format', dateHeader, until);
   return futureRetention(ctx, { mode, until }, dateHeader);
 }
-
-const isoDate = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 
 /** @throws InvalidArgument naming the header or element of the date, unless it is in the future */
 export function futureRetention(

@@ -116,7 +116,7 @@ const isoForm =
   /^(\d{4}-(?:0[1-9]|1[0-2])-(\d\d))T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 /** Of `2026-11-05T10:00:00Z`, also with an offset. Undefined for any other text, and for a day that does not exist. */
-function parseIsoTime(text: string): number | undefined {
+export function parseIsoTime(text: string): number | undefined {
   const [, date, day] = isoForm.exec(text) ?? [];
   // `Date` moves 31 February into March; its day then differs from the one written.
   if (date === undefined || new Date(`${date}T00:00:00Z`).getUTCDate() !== Number(day)) return undefined;
