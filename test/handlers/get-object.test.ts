@@ -111,11 +111,14 @@ describe.each(backends)('ranges on %s', (backend) => {
     const etag = (await world.client.put('/bucket/key', { body: '0123456789' })).header('etag') ?? '';
     const modified = (await world.client.head('/bucket/key')).header('last-modified') ?? '';
     const earlier = new Date(Date.parse(modified) - 1000).toUTCString();
+    const later = new Date(Date.parse(modified) + 1000).toUTCString();
     for (const [condition, status] of [
       [etag, 206],
       ['"other"', 200],
       [modified, 206],
       [earlier, 200],
+      [later, 200],
+      ['deadbeef 2100', 200],
       [`W/${etag}`, 200],
     ] as const) {
       const got = await world.client.get('/bucket/key', {

@@ -83,15 +83,13 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
 const chooseRange = (request: AuthorizedInBucket, row: ObjectRow): Slice | undefined =>
   isRangeValid(request, row) ? parseRange(request.wire.headers.get('range'), row.size) : undefined;
 
-/** If-Range: the range counts only while the object is the one that the client has a piece of. */
+/** If-Range: the range counts only while the object is the one that the client has a piece of. A date must be the one of the object. */
 function isRangeValid({ wire }: AuthorizedInBucket, row: ObjectRow): boolean {
   const condition = wire.headers.get('if-range');
   if (condition === undefined) return true;
   if (condition.includes('"')) return condition.trim() === quoted(row.etag);
   const date = parseHttpDate(condition);
-  return date === undefined
-    ? condition.trim() === row.etag
-    : Math.floor(row.modified / 1000) <= Math.floor(date / 1000);
+  return date === undefined ? condition.trim() === row.etag : Math.floor(row.modified / 1000) === date / 1000;
 }
 
 function parsePartNumber(raw: string): number {
