@@ -28,6 +28,9 @@ describe('an ETag list', () => {
     ['"abc"', true],
     ['abc', true],
     ['*', true],
+    [' * ', true],
+    ['"*"', false],
+    ['"x", *', false],
     [' "x" , "abc" ', true],
     ['"x", W/"abc"', false],
     ['"abcd"', false],
@@ -40,6 +43,9 @@ describe('an ETag list', () => {
 
   test.each([
     ['W/"abc"', true],
+    ['*', true],
+    ['"*"', false],
+    ['W/*', false],
     ['"x", W/"abc" ', true],
     ['xW/abc', false],
     ['aW/bc', false],

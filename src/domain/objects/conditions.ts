@@ -26,14 +26,20 @@ interface SeenHead extends ReadHead {
   assertMayCompare?(head: Stored<ObjectRow> | undefined): Promise<void>;
 }
 
-/** Whether an ETag list contains this one, with or without quotes. If-Match compares strongly: weak ETags never match. */
+/**
+ * Whether an ETag list contains this one, with or without quotes, or is `*`, which is an ETag like any other in quotes or in a list.
+ * If-Match compares strongly: weak ETags never match.
+ */
 function names(list: string, etag: string, comparison: 'strong' | 'weak'): boolean {
+  if (isAnyEtag(list)) return true;
   return list.split(',').some((each) => {
     const tag = comparison === 'weak' ? each.trim().replace(/^W\//, '') : each.trim();
-    const bare = tag.replace(/^"(.*)"$/, '$1');
-    return bare === '*' || bare === etag;
+    return tag.replace(/^"(.*)"$/, '$1') === etag;
   });
 }
+
+/** Whether the header asks only that a version exists. */
+export const isAnyEtag = (list: string): boolean => list.trim() === '*';
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
@@ -93,7 +99,7 @@ export function checkDelete(
   const { ifMatch, ifNoneMatch, ifModifiedAt, ifSize } = conditions;
   if (current !== undefined) checkUnchanged(conditions, current);
   else if (ifMatch !== undefined)
-    throw ifMatch.trim() === '*' ? fail('NoSuchKey') : preconditionFailed('If-Match');
+    throw isAnyEtag(ifMatch) ? fail('NoSuchKey') : preconditionFailed('If-Match');
   if (ifNoneMatch !== undefined && current !== undefined && names(ifNoneMatch, current.etag, 'weak'))
     throw preconditionFailed('If-None-Match');
   if (

@@ -2,7 +2,7 @@
 import { authorize } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { type Conditions, presentRow } from '../../domain/objects/conditions.ts';
+import { type Conditions, isAnyEtag, presentRow } from '../../domain/objects/conditions.ts';
 import type { Slice } from '../../domain/objects/read-object.ts';
 import { findHead } from '../../metadata/objects/objects.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -112,10 +112,8 @@ async function authorizeConditions(
   return { ...conditions, seen: await seeHead(ctx, request, asked) };
 }
 
-const isAnyEtag = (list: string | undefined): boolean => list === undefined || list.trim() === '*';
-
 const compares = ({ ifMatch, ifNoneMatch, ...others }: Conditions): boolean =>
-  !isAnyEtag(ifMatch) || !isAnyEtag(ifNoneMatch) || Object.keys(others).length > 0;
+  !isAnyEtag(ifMatch ?? '*') || !isAnyEtag(ifNoneMatch ?? '*') || Object.keys(others).length > 0;
 
 /** The head of the key, once the caller may compare with it. @throws AccessDenied */
 async function seeHead(
