@@ -209,6 +209,31 @@ describe('writes', () => {
   });
 });
 
+test('an empty If-Match or If-None-Match of a write is InvalidArgument, and changes nothing', async () => {
+  await using world = await openWorld();
+  const { client } = world;
+  await client.put('/bucket/source', { body: 'new' });
+  const uploadId = await createUpload(client, '/bucket/key');
+  const parts = [await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'part' })];
+  for (const name of ['if-match', 'if-none-match'])
+    for (const value of ['', ' , ']) {
+      const headers = { [name]: value };
+      for (const refused of [
+        await client.put('/bucket/key', { body: 'new', headers }),
+        await client.put('/bucket/key', { headers: { ...headers, '*-copy-source': 'bucket/source' } }),
+        await complete(client, '/bucket/key', { uploadId, parts, ask: { headers } }),
+        await client.delete('/bucket/key', { headers }),
+      ])
+        expect([refused.status, refused.code, refused.one('ArgumentName')], JSON.stringify(headers)).toEqual([
+          400,
+          'InvalidArgument',
+          name,
+        ]);
+      expect((await client.get('/bucket/key')).text).toBe('content');
+    }
+  expect((await client.get('/bucket/key', { headers: { 'if-none-match': '' } })).status).toBe(200);
+});
+
 describe.each(backends)('races on %s', (backend) => {
   test.each(['', 'Enabled', 'Suspended'] as const)(
     'exactly one of many writers with If-None-Match: * wins (versioning "%s")',

@@ -34,13 +34,26 @@ function toConditions(fields: Fields): Conditions | undefined {
   return undefined;
 }
 
-/** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
+/**
+ * Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3).
+ * @throws InvalidArgument for a list without an ETag: the write would be unconditional, or never succeed
+ */
 const readWriteConditions = (request: Authorized): Conditions | undefined => {
   const read = readConditions(request);
   if (read === undefined) return undefined;
   const { ifModifiedSince: _, ...conditions } = read;
+  assertNamesEtag('if-match', conditions.ifMatch);
+  assertNamesEtag('if-none-match', conditions.ifNoneMatch);
   return toConditions(conditions);
 };
+
+function assertNamesEtag(name: string, list: string | undefined): void {
+  if (list !== undefined && /^[\s,]*$/.test(list))
+    throw fail('InvalidArgument', {
+      message: `${name} is empty: it must be an ETag, a list of ETags or *.`,
+      elements: { ArgumentName: name, ArgumentValue: list },
+    });
+}
 
 export const statesConditions = (request: Authorized): boolean => readWriteConditions(request) !== undefined;
 
