@@ -56,7 +56,13 @@ test('another S3 service gets versions in their order, with metadata, tags and p
   const [near, far] = [await openSite(), await openService()];
   await link(near, far);
   const { client } = near.world;
-  const blue = { '*-meta-colour': 'blue', '*-tagging': 'k=v', 'content-type': 'text/x' };
+  const blue = {
+    '*-meta-colour': 'blue',
+    '*-tagging': 'k=v',
+    '*-website-redirect-location': '/other',
+    '*-storage-class': 'STANDARD_IA',
+    'content-type': 'text/x',
+  };
   for (const body of ['one', 'two']) await client.put('/bucket/a', { body, headers: blue });
   await client.put('/bucket/gone', { body: 'x' });
   await client.delete('/bucket/gone');
@@ -75,6 +81,9 @@ test('another S3 service gets versions in their order, with metadata, tags and p
     'blue',
     'text/x',
   ]);
+  expect(copy.header('*-website-redirect-location')).toBe('/other');
+  // The class of the source is not sent, because another service may not have it.
+  expect(copy.header('*-storage-class')).toBeUndefined();
   expect((await far.world.client.get('/bucket/a?tagging')).text).toContain('<Value>v</Value>');
   const shown = async (site: Site) =>
     (await versions(site)).map(({ key, etag, isLatest }) => ({ key, etag, isLatest }));

@@ -165,13 +165,16 @@ const xml = (text: string): string => text.replace(/[&<>]/g, (char) => `&#${char
 const form = (tags: readonly (readonly [string, string])[]): string =>
   tags.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
 
+/** The class of the version is not sent: a service that does not have it would refuse the version. */
 function serviceHeaders({ row, destination }: ServiceShipment): Record<string, string> {
   const { user = {}, system = {}, tags = [] } = row.headers;
+  const { 'website-redirect-location': redirect, ...plain } = system;
   const { EncryptionConfiguration, StorageClass } = destination;
   const keyId = EncryptionConfiguration?.ReplicaKmsKeyID;
   const encryption = row.encryption && encryptionNames[row.encryption.by];
   return {
-    ...system,
+    ...plain,
+    ...(redirect === undefined ? {} : { '*-website-redirect-location': redirect }),
     ...Object.fromEntries(Object.entries(user).map(([name, value]) => [`*-meta-${name}`, value])),
     ...(tags.length === 0 ? {} : { '*-tagging': form(tags) }),
     ...(StorageClass === undefined ? {} : { '*-storage-class': StorageClass }),
