@@ -351,7 +351,7 @@ function toLogEntry(
   bucket: BucketRow,
   { reply, code }: Ended,
 ): Omit<AccessLogEntry, Timing> {
-  const { requestId, wire, query, identity, signed, payload, key, target, accessPoint, isByAcl } = request;
+  const { requestId, wire, query, identity, signed, key, accessPoint, isByAcl } = request;
   return {
     bucketOwner: bucket.owner,
     bucket: bucket.name,
@@ -364,7 +364,7 @@ function toLogEntry(
     target: wire.target,
     status: reply.status,
     error: code,
-    objectSize: target?.size ?? payload?.length,
+    objectSize: findObjectSize(request),
     referer: wire.headers.get('referer'),
     userAgent: wire.headers.get('user-agent'),
     versionId: query.get('versionId'),
@@ -377,6 +377,10 @@ function toLogEntry(
     isByAcl: isByAcl === true,
   };
 }
+
+/** Of the version that was written or read. A body that is no object, such as a configuration, has none. */
+const findObjectSize = ({ composedSize, target, row, payload }: LoggedRequest): number | undefined =>
+  composedSize ?? target?.size ?? (row?.streams ? payload?.length : undefined);
 
 function nameLoggedOperation(request: LoggedRequest): string {
   const { operation, key, wire, isSite } = request;

@@ -168,6 +168,8 @@ export interface Authorized extends Selected {
   readonly isPermitted?: boolean | undefined;
   /** Nothing but an ACL allows the request. */
   readonly isByAcl?: boolean | undefined;
+  /** The size of the version that the request made of stored bytes: a copy, a completed upload. */
+  readonly composedSize?: number | undefined;
 }
 
 /** The additional facts of a request about an existing bucket. */
@@ -242,6 +244,7 @@ export function receive(
     requesterPays: undefined,
     isPermitted: undefined,
     isByAcl: undefined,
+    composedSize: undefined,
     bucket: undefined,
     isCached: undefined,
     target: undefined,

@@ -8,7 +8,7 @@ import { acting } from '../support/access-points.ts';
 import { openActions } from '../support/actions.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type Backend, backends, bob, openGateway } from '../support/gateway.ts';
-import { deletion, MiB } from '../support/gateway-bodies.ts';
+import { complete, createUpload, deletion, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { allow, assume, must, openUser, trusting } from '../support/iam-users.ts';
 import { tasksOf, tickingClock } from '../support/recorded.ts';
 
@@ -45,6 +45,30 @@ const at = {
   byAcl: 25,
 } as const;
 const fields = 26;
+
+test('Object Size is that of the version that was read or written, and - for configurations', async () => {
+  await using world = await openWorld();
+  const { client, context } = world;
+  await client.put('/bucket/key', { body: '0123456789' });
+  await client.put('/bucket/key', { body: '01234' });
+  await client.put('/bucket/copy', { headers: { '*-copy-source': '/bucket/key' } });
+  const uploadId = await createUpload(client, '/bucket/parts');
+  const parts = [await putPart(client, '/bucket/parts', { uploadId, number: 1, body: 'abcdefgh' })];
+  await complete(client, '/bucket/parts', { uploadId, parts });
+  await setVersioning(client, 'bucket', 'Enabled');
+  await client.get('/bucket/parts');
+  const lines = await linesOf(context);
+  expect(lines.map((line) => [line[at.operation], line[at.size]].join(' '))).toEqual([
+    'REST.PUT.OBJECT 10',
+    'REST.PUT.OBJECT 5',
+    'REST.COPY.OBJECT 5',
+    'REST.POST.UPLOADS -',
+    'REST.PUT.PART 8',
+    'REST.POST.UPLOAD 8',
+    'REST.PUT.VERSIONING -',
+    'REST.GET.OBJECT 8',
+  ]);
+});
 
 describe.each(backends)('on %s', (backend) => {
   test('every request to the bucket leaves a line, reads and refusals too', async () => {

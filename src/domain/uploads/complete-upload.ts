@@ -83,14 +83,19 @@ function inlinePartsMax({ acl, encryption }: UploadSession): number {
   return acl === undefined ? 32 : 16;
 }
 
-export const completeUpload = (ctx: UploadCtx, completion: Completion): Promise<UploadResult> =>
+/** The size is absent where an earlier request had completed the upload. */
+export interface CompletedUpload extends UploadResult {
+  readonly size?: number;
+}
+
+export const completeUpload = (ctx: UploadCtx, completion: Completion): Promise<CompletedUpload> =>
   withReservation(ctx, (reservation) => completeReserved(ctx, completion, reservation));
 
 async function completeReserved(
   ctx: UploadCtx,
   completion: Completion,
   reservation: Reservation,
-): Promise<UploadResult> {
+): Promise<CompletedUpload> {
   const { name, parts, conditions, requestId } = completion;
   const found = await openUpload(ctx, name);
   const { session } = found.row;
@@ -138,7 +143,7 @@ async function completeReserved(
     const result = toResult(completing, row);
     await finishCompleting(ctx, completing, { result, counts: won ? [] : counts });
     await ctx.metadata.end(op);
-    return result;
+    return { ...result, size: row.size };
   } catch (cause) {
     // The outcome is unknown: the rows show it, and gc settles it if this process cannot.
     await resolveCompleting(ctx, name.uploadId, op.id)

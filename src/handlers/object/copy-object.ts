@@ -12,7 +12,7 @@ import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object.ts';
 import { parseAlgorithm } from '../../request/body.ts';
 import { defined, header } from '../../request/parameters.ts';
-import type { AuthorizedInBucket } from '../../request/request.ts';
+import { type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
@@ -82,6 +82,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },
   );
+  establish(request, { composedSize: written.row.size });
   const headers: HeaderPair[] = [
     ...writtenEncryptionHeaders(written.row.encryption),
     ...writtenVersionHeader(written.row),

@@ -28,7 +28,7 @@ import { copyPartResult } from '../../protocol/schemas/object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
 import { claimedChecksum, parseAlgorithm, readContent } from '../../request/body.ts';
 import { defined, header, isOneOf, readUploadName } from '../../request/parameters.ts';
-import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
+import { type Authorized, type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
@@ -257,6 +257,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     requestId,
     signal,
   });
+  establish(request, { composedSize: result.size });
   const headers: HeaderPair[] = [...encryptionHeaders(result.encryption), ...writtenVersionHeader(result)];
   if (hasLifecycle(bucket)) {
     const versionId = result.isNull ? 'null' : result.version;
