@@ -74,12 +74,15 @@ function digits(text: string, from: number, to: number): number {
   return value;
 }
 
-/** `YYYYMMDDTHHMMSSZ` of a date header in either form, undefined when it is neither. */
+/** What signing clients write as `Date` beside the forms of HTTP: RFC 5322, as `date -R` and mail libraries do. */
+const mailForm =
+  /^(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:GMT|UTC|UT|[+-]\d{4})$/;
+
+/** `YYYYMMDDTHHMMSSZ` of a date header of a signature, undefined when it is no date. */
 export function toTimestamp(header: string): string | undefined {
   if (parseTimestamp(header) !== undefined) return header;
-  // `date -R` and old mail libraries write GMT as an offset.
-  const ms = parseHttpDate(header.replace(/ (?:\+0000|UTC)$/, ' GMT'));
-  return ms === undefined ? undefined : formatTimestamp(ms);
+  const ms = parseHttpDate(header) ?? (mailForm.test(header) ? Date.parse(header) : Number.NaN);
+  return Number.isNaN(ms) ? undefined : formatTimestamp(ms);
 }
 
 // HTTP dates. `Date.parse` reads nearly any text, and one without a zone in the time zone of the server.
