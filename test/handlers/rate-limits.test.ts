@@ -58,6 +58,27 @@ test('burstSeconds lets an unused allowance add up', async () => {
   for (const status of [200, 200, 503]) expect((await world.client.get('/bucket/key')).status).toBe(status);
 });
 
+test('a limit that is set again counts nothing of the time without it, and a lower limit begins with a debt of one second at most', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await world.client.put('/bucket/key', { body: 'x'.repeat(2_000) });
+  const get = async () => (await world.client.get('/bucket/key')).status;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 5, bytesPerSecond: 10_000 });
+  expect(await get()).toBe(200);
+  await admin.must('PUT', ofAlice, { concurrentRequests: 50 });
+  for (let index = 0; index < 40; index += 1) expect(await get()).toBe(200);
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 5, concurrentRequests: 50 });
+  for (const status of [200, 200, 200, 200, 200, 503]) expect(await get()).toBe(status);
+  await admin.must('PUT', ofAlice, { bytesPerSecond: 10_000, concurrentRequests: 50 });
+  for (let index = 0; index < 6; index += 1) expect(await get()).toBe(200);
+  // A debt of 2,000 bytes would be one of 2,000 seconds.
+  await admin.must('PUT', ofAlice, { bytesPerSecond: 1 });
+  const refused = await world.client.get('/bucket/key');
+  expect([refused.status, retryAfter(refused)]).toEqual([503, '1']);
+  await clock.advance(1_000);
+  expect((await world.client.head('/bucket/key')).status).toBe(200);
+});
+
 test('the limit of a bucket holds for all its callers, and refused strangers use up nothing of it', async () => {
   const { world, admin } = await openWorld();
   await using _world = world;

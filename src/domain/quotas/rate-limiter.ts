@@ -97,6 +97,17 @@ class Use {
     this.bytes = capacity(limit.bytesPerSecond, limit);
   }
 
+  /**
+   * Exchanges the limit. A kind without a limit has an unlimited balance, so that it begins full when it is limited again. A debt is at
+   * most one second of the new limit, because the new limit may be much lower than the one under which the debt was made.
+   */
+  exchange(limit: RateLimit, now: number): void {
+    this.refill(now);
+    this.limit = limit;
+    this.requests = carryOver(this.requests, limit.requestsPerSecond);
+    this.bytes = carryOver(this.bytes, limit.bytesPerSecond);
+  }
+
   refill(now: number): void {
     const { requestsPerSecond, bytesPerSecond } = this.limit;
     const seconds = Math.max(0, now - this.#at) / 1_000;
@@ -167,6 +178,9 @@ class Use {
 /** At least one, so that a limit below one a second lets a request pass at all. */
 const capacity = (perSecond: number | undefined, { burstSeconds = 1 }: RateLimit): number =>
   perSecond === undefined ? Number.POSITIVE_INFINITY : Math.max(1, perSecond * burstSeconds);
+
+const carryOver = (balance: number, perSecond: number | undefined): number =>
+  perSecond === undefined ? Number.POSITIVE_INFINITY : Math.max(-perSecond, balance);
 
 /** The places that a request has under its limits, until its reply has ended. */
 export class Admission {
@@ -271,7 +285,7 @@ export class RateLimiter {
     for (const [key, use] of this.#uses) {
       const limit = limits.get(use.kind === 'anonymous' ? use.kind : key);
       if (limit === undefined) this.#uses.delete(key);
-      else use.limit = limit;
+      else use.exchange(limit, clock.elapsed());
     }
   }
 
