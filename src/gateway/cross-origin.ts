@@ -3,14 +3,15 @@
 import { Refusal } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { lookUpBucket } from '../domain/common/buckets.ts';
+import { reach } from '../domain/access/access-points.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
+import type { BucketRow } from '../metadata/tables.ts';
 import { dialects } from '../protocol/dialect.ts';
 import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
-import type { RequestContext } from '../request/request.ts';
+import type { Located, RequestContext } from '../request/request.ts';
 import { bucketNameAt, whereLocated } from './locate.ts';
 
 const none: readonly HeaderPair[] = [];
@@ -37,7 +38,7 @@ export async function crossOriginHeaders(
 async function headersFor(ctx: Context, request: RequestContext): Promise<readonly HeaderPair[]> {
   try {
     const located = whereLocated(request);
-    const row = request.bucket ?? (located && (await lookUpBucket(ctx, bucketNameAt(located))));
+    const row = request.bucket ?? (located && (await findAddressed(ctx, located)));
     const cors = row && (await readDocument(ctx, row, bucketCors));
     if (cors === undefined) return none;
     const asked = readCrossOrigin(request.incoming.wire);
@@ -51,6 +52,11 @@ async function headersFor(ctx: Context, request: RequestContext): Promise<readon
       });
     return none;
   }
+}
+
+/** @throws NoSuchBucket, NoSuchAccessPoint */
+async function findAddressed(ctx: Context, located: Located): Promise<BucketRow> {
+  return (await reach(ctx, bucketNameAt(located), { isHost: located.virtual !== undefined })).bucket;
 }
 
 // CORS for the console where its pages have another origin than the storage protocol (`SVC_ADMIN_LISTEN`, `SVC_CONSOLE_ORIGINS`). Only

@@ -1,7 +1,8 @@
 /** Cross-origin requests: preflights of any caller, and the headers of the requests that follow. */
 import { describe, expect, test } from 'vitest';
 import type { CorsRule } from '../../src/domain/configurations/families.ts';
-import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { alice, backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 
 const origin = 'https://app.example';
@@ -104,6 +105,50 @@ test('a refused signature can be read by the page that sent it', async () => {
   ]);
   const silent = await world.client.get('/bucket/key', { tamper });
   expect([silent.code, corsHeaders(silent)]).toEqual(['SignatureDoesNotMatch', nothing]);
+});
+
+test('the CORS rules of a bucket hold for its access points, by alias and by both host forms', async () => {
+  await using world = await openGateway({ settings: { SVC_DOMAIN: 's3.example.com' } });
+  await world.client.put('/bucket');
+  const row = { accessPoint: 'point' };
+  const { alias } = (await operatorOf(world).must('POST', '/buckets/bucket/access-points', row)) as {
+    readonly alias: string;
+  };
+  const label = `point-${alice.owner}`;
+  const absent = `other-${alice.owner}`;
+  const places = [
+    [undefined, `/${alias}/key`],
+    [`${alias}.s3.example.com`, '/key'],
+    [`${label}.s3.example.com`, '/key'],
+  ] as const;
+  const ask = (host: string | undefined, path: string, headers: Record<string, string>) =>
+    world.as({ anonymous: true, ...(host === undefined ? {} : { host }) }).send('OPTIONS', path, { headers });
+  const message = async (host: string | undefined, path: string) => {
+    const refused = await ask(host, path, asking('PUT'));
+    return [refused.status, refused.code, refused.one('Message'), refused.one('ResourceType')];
+  };
+  // Whether an access point exists is not told where its bucket has no rules.
+  const unknown = `${'x'.repeat(34)}-s3alias`;
+  const disabled = await message(undefined, '/bucket/key');
+  expect(await message(undefined, `/${alias}/key`)).toEqual(disabled);
+  expect(await message(undefined, `/${unknown}/key`)).toEqual(disabled);
+  expect(await message(`${alias}.s3.example.com`, '/key')).toEqual(disabled);
+  expect(await message(`${unknown}.s3.example.com`, '/key')).toEqual(disabled);
+  const missing = await message(`${absent}.s3.example.com`, '/key');
+  expect(await message(`${label}.s3.example.com`, '/key')).toEqual(missing);
+
+  await allow(world, rule);
+  const tamper = { signature: () => '0'.repeat(64) };
+  for (const [host, path] of places) {
+    const preflighted = await ask(host, path, asking('PUT'));
+    expect([preflighted.status, corsHeaders(preflighted)[0]], path).toEqual([200, origin]);
+    expect((await ask(host, path, asking('DELETE'))).status).toBe(403);
+    const client = host === undefined ? world.client : world.as({ host });
+    const refused = await client.get(path, { headers: { origin }, tamper });
+    expect([refused.code, corsHeaders(refused)[0]]).toEqual(['SignatureDoesNotMatch', origin]);
+  }
+  // In a path the label is the name of a bucket only.
+  expect(await message(undefined, `/${label}/key`)).toEqual(missing);
 });
 
 test('a preflight may name a hundred headers, with white space between them, and none further', async () => {

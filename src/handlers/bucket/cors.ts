@@ -3,9 +3,9 @@
  * `gateway/cross-origin.ts` adds the headers to replies.
  */
 
-import { fail } from '../../base/errors.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { lookUpBucket } from '../../domain/common/buckets.ts';
+import { isAlias, type Reached, reach } from '../../domain/access/access-points.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketCors, type CorsRule } from '../../domain/configurations/families.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -99,7 +99,21 @@ export const DeleteBucketCors = configuration.remove;
 // OptionsBucket and OptionsObject: a browser asks whether a page may send a request. The caller is neither authenticated nor
 // authorized, and the key need not exist. The texts are those of the public API.
 
-async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): Promise<Reply> {
+/** The bucket that the request addresses, also through an access point. */
+async function lookUpAddressed(
+  ctx: Context,
+  { addressedName, virtual }: Authorized,
+): Promise<Reached | undefined> {
+  try {
+    return await reach(ctx, addressedName, { isHost: virtual !== undefined });
+  } catch (cause) {
+    if (cause instanceof Refusal) return undefined;
+    throw cause;
+  }
+}
+
+async function preflight(ctx: Context, request: Authorized): Promise<Reply> {
+  const { wire, addressedName, key } = request;
   const asked = readCrossOrigin(wire);
   if (asked === undefined)
     throw fail('BadRequest', 'Insufficient information. Origin request header needed.');
@@ -108,10 +122,13 @@ async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): P
       message: `CORSResponse: ${message}`,
       elements: { Method: asked.method, ResourceType: resource },
     });
-  const bucket = await lookUpBucket(ctx, bucketName);
-  if (bucket === undefined) throw refuse('Bucket not found', 'BUCKET');
-  const cors = await readDocument(ctx, bucket, bucketCors);
-  if (cors === undefined) throw refuse('CORS is not enabled for this bucket.', 'BUCKET');
+  const reached = await lookUpAddressed(ctx, request);
+  const cors = reached && (await readDocument(ctx, reached.bucket, bucketCors));
+  if (cors === undefined) {
+    // The answer must not tell whether an access point exists: an alias has one answer, and a host label that of a missing bucket.
+    const isFound = isAlias(addressedName) || (reached !== undefined && reached.accessPoint === undefined);
+    throw refuse(isFound ? 'CORS is not enabled for this bucket.' : 'Bucket not found', 'BUCKET');
+  }
   const method = wire.headers.get('access-control-request-method');
   if (method === undefined || !methods.has(method))
     throw fail('BadRequest', `Invalid Access-Control-Request-Method: ${method ?? 'null'}`);
