@@ -191,8 +191,11 @@ test('limits are shown, take If-Match, are audited, and refuse what makes no sen
     { requestsPerSecond: 1.5 },
     { burstSeconds: -1 },
     { requests: 1 },
+    {},
+    { burstSeconds: 10 },
   ])
     expect([body, (await admin.ask('PUT', ofAlice, body)).status]).toEqual([body, 400]);
+  expect(await admin.must('GET', '/limits')).toEqual({ rows: [] });
   expect((await admin.ask('PUT', '/accounts/none/limits', { requestsPerSecond: 1 })).status).toBe(404);
   expect((await admin.ask('PUT', '/buckets/none/limits', { requestsPerSecond: 1 })).status).toBe(404);
   await admin.must('PUT', ofAlice, { requestsPerSecond: 5, concurrentRequests: 7 });

@@ -256,9 +256,13 @@ const getLimit =
     return jsonReply(found.row.limit);
   };
 
+/** What limits something: `burstSeconds` alone does not. */
+const rates = ['requestsPerSecond', 'bytesPerSecond', 'concurrentRequests'] as const;
+
 type LimitBody = { readonly [F in keyof RateLimit]: RateLimit[F] | undefined };
 
 async function replace(ctx: Context, find: Find, call: LimitCall, body: LimitBody | undefined) {
+  if (body !== undefined) assertAnyLimit(body, rates);
   const { scope, name, about } = await find(ctx, call.params);
   call.record?.about(about);
   const before = await findRateLimit(ctx.metadata, scope);

@@ -44,7 +44,7 @@ const rowsFor = <const Path extends string>(path: Path, whose: string) =>
       on: `PUT ${path}`,
       conditional: true,
       records,
-      doc: `Replaces the rate limit of ${whose}. A request beyond it is refused with 503 SlowDown and Retry-After; open bodies wait.`,
+      doc: `Replaces the whole rate limit of ${whose}: what the body does not name is unlimited. A body without any limit is refused. A request beyond it is refused with 503 SlowDown and Retry-After; open bodies wait.`,
       body: limit,
     },
     remove: { on: `DELETE ${path}`, conditional: true, records, doc: `Removes the rate limit of ${whose}.` },
