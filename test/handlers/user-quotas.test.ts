@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { alice, backends, bob, operator } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
-import { allow, openUser } from '../support/iam-users.ts';
+import { allow, assume, must, openUser, trusting } from '../support/iam-users.ts';
 import { openQuotas, refusedFor, ten } from '../support/quota-world.ts';
 import { auditRows } from '../support/recorded.ts';
 
@@ -49,6 +49,22 @@ describe.each(backends)('the quota of an IAM user: %s', (backend) => {
     // The name of an existing bucket adds none.
     expect((await carol.put('/carols')).status).toBe(200);
   });
+});
+
+test('the quota of a user limits the buckets that it creates by a role of its account', async () => {
+  await using world = await openQuotas();
+  const carol = await openUser(world, 'carol', { policy: allow('sts:*', 's3:*') });
+  const root = openActions(world);
+  const AssumeRolePolicyDocument = trusting({ AWS: alice.owner });
+  const role = await must(root('CreateRole', { RoleName: 'maker', AssumeRolePolicyDocument }));
+  const PolicyDocument = allow('s3:*');
+  await must(root('PutRolePolicy', { RoleName: 'maker', PolicyName: 'all', PolicyDocument }));
+  await world.limitUser({ maxBuckets: 2 }, 'carol');
+  const { options } = await assume(world, carol.act, { role: role.one('Arn') ?? '' });
+  const session = world.as(options);
+  expect((await world.as({ credential: carol.credential }).put('/carols')).status).toBe(200);
+  expect((await session.put('/carols-too')).status).toBe(200);
+  expect(await session.put('/carols-last')).toMatchObject(refusedFor('user'));
 });
 
 test('the quotas of an account and of its user hold together', async () => {

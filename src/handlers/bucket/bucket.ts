@@ -122,10 +122,12 @@ function nameCreator(identity: NonNullable<Authorized['identity']>): string {
   return username ?? userid;
 }
 
-/** Of an IAM user: a quota of the user counts the buckets that it creates. */
+/** Of an IAM user: a quota of the user counts the buckets that it creates, also by a session of a role of its account. */
 function describeCreator(identity: NonNullable<Authorized['identity']>): { readonly creatorId?: string } {
-  const { iam } = identity;
-  return iam !== undefined && callerOf(identity).kind === 'user' ? { creatorId: iam.id } : {};
+  const { iam, owner, session } = identity;
+  if (iam !== undefined && callerOf(identity).kind === 'user') return { creatorId: iam.id };
+  const by = session?.by;
+  return by !== undefined && by.account === owner ? { creatorId: by.user } : {};
 }
 
 interface Asked {
