@@ -127,7 +127,7 @@ function describeCreator(identity: NonNullable<Authorized['identity']>): { reado
   const { iam, owner, session } = identity;
   if (iam !== undefined && callerOf(identity).kind === 'user') return { creatorId: iam.id };
   const by = session?.by;
-  return by !== undefined && by.account === owner ? { creatorId: by.user } : {};
+  return by?.user !== undefined && by.account === owner ? { creatorId: by.user } : {};
 }
 
 interface Asked {

@@ -88,15 +88,11 @@ export function toTimestamp(header: string): string | undefined {
 // HTTP dates. `Date.parse` reads nearly any text, and one without a zone in the time zone of the server.
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
-const monthGroup = `(?<month>${months.join('|')})`;
-const timeGroup = '(?<time>\\d\\d:\\d\\d:\\d\\d)';
-const dayName = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
-const longDayName = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
 const httpForms = [
-  `${dayName}, (?<day>\\d\\d) ${monthGroup} (?<year>\\d{4}) ${timeGroup} GMT`,
-  `${longDayName}, (?<day>\\d\\d)-${monthGroup}-(?<year>\\d\\d) ${timeGroup} GMT`,
-  `${dayName} ${monthGroup} (?<day>[ \\d]\\d) ${timeGroup} (?<year>\\d{4})`,
-].map((form) => new RegExp(`^${form}$`));
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?<day>\d\d) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) (?<time>\d\d:\d\d:\d\d) GMT$/,
+  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\d\d)-(?<month>[A-Z][a-z]{2})-(?<year>\d\d) (?<time>\d\d:\d\d:\d\d) GMT$/,
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?<month>[A-Z][a-z]{2}) (?<day>[ \d]\d) (?<time>\d\d:\d\d:\d\d) (?<year>\d{4})$/,
+];
 
 /**
  * Milliseconds since the epoch of an HTTP date in one of the three forms of RFC 9110 §5.6.7, all of which are GMT. Undefined for any
@@ -109,6 +105,7 @@ export function parseHttpDate(text: string | undefined): number | undefined {
     if (found === undefined) continue;
     const { year = '', month = '', day = '', time = '' } = found;
     const century = year.length === 4 ? '' : year < '70' ? '20' : '19';
+    // 00 for another text, which is no month.
     const monthNumber = pairs[months.indexOf(month) + 1];
     return parseIsoTime(`${century}${year}-${monthNumber}-${day.replace(' ', '0')}T${time}Z`);
   }
