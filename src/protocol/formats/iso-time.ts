@@ -75,8 +75,7 @@ function digits(text: string, from: number, to: number): number {
 }
 
 /** What signing clients write as `Date` beside the forms of HTTP: RFC 5322, as `date -R` and mail libraries do. */
-const mailForm =
-  /^(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:GMT|UTC|UT|[+-]\d{4})$/;
+const mailForm = /^(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:UTC|UT|[+-]\d{4})$/;
 
 /** `YYYYMMDDTHHMMSSZ` of a date header of a signature, undefined when it is no date. */
 export function toTimestamp(header: string): string | undefined {
