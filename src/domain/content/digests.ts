@@ -168,7 +168,7 @@ const fields: Readonly<Record<CrcName, Field>> = {
 };
 
 /** Whether the checksum of a content follows from those of its parts. */
-const isCrc = (name: HashName): name is CrcName => name in fields;
+export const isCrc = (name: HashName): name is CrcName => name in fields;
 
 /** The product of two polynomials modulo the field's, all reflected: the top bit is x⁰. */
 function multiply({ bits, polynomial }: Field, a: bigint, b: bigint): bigint {

@@ -7,7 +7,13 @@ import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import { compositeEtag } from '../../ports/cryptography.ts';
 import type { ForwardedPart } from '../../ports/object-bytes.ts';
-import { type ChecksumAlgorithm, checksumFacts, combineCrcs, compositeChecksum } from '../content/digests.ts';
+import {
+  type ChecksumAlgorithm,
+  checksumFacts,
+  combineCrcs,
+  compositeChecksum,
+  isCrc,
+} from '../content/digests.ts';
 import { contentSize } from '../content/segments.ts';
 import { type Freed, freedBy } from '../quotas/amounts.ts';
 import type { UploadCtx } from './upload-session.ts';
@@ -148,6 +154,9 @@ function objectChecksum(
     digest: fromBase64(stored.checksum?.value ?? ''),
     size,
   }));
+  // A replica says of what type its checksum is.
+  if (type === 'FULL_OBJECT' && !isCrc(hash))
+    throw fail('BadDigest', `A ${algorithm} of the whole object does not follow from those of its parts.`);
   const value =
     type === 'FULL_OBJECT'
       ? toBase64(combineCrcs(hash, parts))
