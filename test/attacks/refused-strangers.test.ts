@@ -1,9 +1,11 @@
-/** What requests that are refused cost the owner of a bucket: no place under its rate limit, and nothing on its bill. */
+/** What requests that are refused cost the owner of a bucket: no place under its rate limit, and nothing on its bill; and what they cost the audit log. */
 import { expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
+import { whileHeld } from '../support/held-body.ts';
+import { auditRows } from '../support/recorded.ts';
 import { openUsageWorld } from '../support/usage-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -120,4 +122,33 @@ test('a stranger that is refused puts nothing on the bill of a bucket, however i
       return (await world.rows('/buckets/bucket/traffic')).map(({ requester }) => requester);
     })
     .toEqual([alice.owner, bob.owner]);
+});
+
+test('audit rows of refusals count for the minute in which the request ends', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  const never = { tamper: { signature: () => '0'.repeat(64) } };
+  const limits = { SVC_AUDIT_UNKNOWN_CALLERS: '5', SVC_AUDIT_REFUSALS: '5' };
+  await using world = await openGateway({ clock, settings: limits });
+  await world.client.put('/bucket');
+  const wrongDigest = { body: 'abc', headers: { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' } };
+  const held = { method: 'PUT', path: '/bucket/key', ask: wrongDigest };
+  const refuse = async () => {
+    for (let round = 0; round < 10; round += 1) await world.client.delete('/bucket/key', never);
+  };
+  const depth = 3;
+  const nested = async (left: number): Promise<void> => {
+    if (left === 0) {
+      clock.jump(61_000);
+      return refuse();
+    }
+    expect((await whileHeld(world.client, held, () => nested(left - 1))).code).toBe('BadDigest');
+    await refuse();
+  };
+  await nested(depth);
+  await clock.advance(5_000);
+  const rows = (await auditRows(world.context)).filter(({ error }) => error !== undefined);
+  const ofAction = (name: string) =>
+    rows.flatMap(({ action, count = 1 }) => (action === name ? [count] : [])).sort();
+  expect(ofAction('DeleteObject')).toEqual([1, 1, 1, 1, 1, 10 * (depth + 1) - 5]);
+  expect(ofAction('PutObject')).toEqual([1, 1, 1]);
 });

@@ -15,7 +15,6 @@ import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, openGateway, operator } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
-import { whileHeld } from '../support/held-body.ts';
 import { onCount } from '../support/metric-calls.ts';
 import { auditRows, inShort, tickingClock } from '../support/recorded.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -305,34 +304,6 @@ describe('refusals', () => {
     await clock.advance(5_000);
     const later = (await auditRows(world.context)).slice(rows.length + 1);
     expect(later.map(({ count }) => count ?? 0).sort()).toEqual([...Array(10).fill(0), 2]);
-  });
-
-  test('of requests that arrived in an earlier minute count for the minute in which they end', async () => {
-    const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
-    const limits = { SVC_AUDIT_UNKNOWN_CALLERS: '5', SVC_AUDIT_REFUSALS: '5' };
-    await using world = await openGateway({ clock, settings: limits });
-    await world.client.put('/bucket');
-    const wrongDigest = { body: 'abc', headers: { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' } };
-    const held = { method: 'PUT', path: '/bucket/key', ask: wrongDigest };
-    const refuse = async () => {
-      for (let round = 0; round < 10; round += 1) await world.client.delete('/bucket/key', never);
-    };
-    const depth = 3;
-    const nested = async (left: number): Promise<void> => {
-      if (left === 0) {
-        clock.jump(61_000);
-        return refuse();
-      }
-      expect((await whileHeld(world.client, held, () => nested(left - 1))).code).toBe('BadDigest');
-      await refuse();
-    };
-    await nested(depth);
-    await clock.advance(5_000);
-    const rows = (await auditRows(world.context)).filter(({ error }) => error !== undefined);
-    const ofAction = (name: string) =>
-      rows.flatMap(({ action, count = 1 }) => (action === name ? [count] : [])).sort();
-    expect(ofAction('DeleteObject')).toEqual([1, 1, 1, 1, 1, 10 * (depth + 1) - 5]);
-    expect(ofAction('PutObject')).toEqual([1, 1, 1]);
   });
 
   test('of one account have a separate limit: its changes, and other accounts, keep their rows', async () => {
