@@ -216,7 +216,7 @@ test('an empty If-Match or If-None-Match of a write is InvalidArgument, and chan
   const uploadId = await createUpload(client, '/bucket/key');
   const parts = [await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'part' })];
   for (const name of ['if-match', 'if-none-match'])
-    for (const value of ['', ' , ']) {
+    for (const value of [',', ' , ']) {
       const headers = { [name]: value };
       for (const refused of [
         await client.put('/bucket/key', { body: 'new', headers }),
