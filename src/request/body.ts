@@ -57,7 +57,7 @@ type Memory = Pick<Context, 'bodyMemory'>;
 /** Reserves more memory for a body, until the request is answered. @throws SlowDown where it does not fit */
 export function reserveBuffered({ bodyMemory }: Memory, request: BufferCounter, bytes: number): void {
   const { bufferedFor: holder } = request;
-  if (holder === undefined) throw new Error('memory for a body is reserved for nobody');
+  if (holder === undefined) throw new Error('bufferedFor must be set before memory is reserved');
   if (bodyMemory.take(bytes, holder)) {
     request.bufferedBytes += bytes;
     return;
