@@ -2,7 +2,7 @@
  * The first step of every request: finds out how it is signed, verifies the signature, and records the caller. Nothing here rewrites
  * the host or the path, because signatures cover both as they were sent.
  */
-import { type BodyBudget, bodyBudget, takeFromAll } from '../base/body-budget.ts';
+import { type BodyBudget, bodyBudget, soleHolderPart } from '../base/body-budget.ts';
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
@@ -144,61 +144,69 @@ async function withBodyHash(
   { claim, account }: { readonly claim: OpenClaim; readonly account: string },
 ): Promise<Claimed> {
   const { body, wire } = incoming;
-  const take = caches.of(UnverifiedBodies).taking(account, toNetwork(wire.remote));
-  const whole = body === undefined ? new Uint8Array(0) : await readWhole(body, take);
+  const memory = caches.of(UnverifiedBodies);
+  const sender = { account, network: toNetwork(wire.remote) };
+  const whole = body === undefined ? new Uint8Array(0) : await readWhole(body, { memory, sender });
   const payloadHash = toHex(hasher.once('sha256', whole));
   const read = body === undefined ? undefined : once(whole);
   return { claim: { ...claim, payloadHash }, incoming: withBody(incoming, read) };
 }
 
+interface Sender {
+  /** Of the access key that the request names. */
+  readonly account: string;
+  readonly network: string;
+}
+
 /**
- * The memory of bodies whose signature is not verified yet, apart from that of all others, because the sender need only know an access
- * key. It is shared by the account of the key, and what an account may have by network of the sender. So one network that names the key
- * of another leaves some to its owner elsewhere, and many of them leave some to other accounts.
+ * Limits the memory of bodies whose signature is not verified yet. It is separate from all other memory, because such a sender needs to
+ * know only an access key. The accounts of these keys share the whole; the networks of the senders share the part of an account. So a
+ * network that uses the access key of another account cannot block that account elsewhere, and many such networks cannot block other
+ * accounts.
  */
 class UnverifiedBodies {
   readonly #all = bodyBudget(unverifiedBytesMax);
   readonly #byAccount = new Map<string, BodyBudget>();
 
-  /** @returns a function that reserves bytes, and returns one that releases them; undefined where they do not fit */
-  taking(account: string, network: string): (bytes: number) => (() => void) | undefined {
-    return (bytes) => {
-      const ofAccount = this.#byAccount.get(account) ?? bodyBudget(unverifiedBytesMax * accountPart);
-      const release = takeFromAll(bytes, [
-        [this.#all, account],
-        [ofAccount, network],
-      ]);
-      if (release === undefined) return undefined;
-      this.#byAccount.set(account, ofAccount);
-      return () => {
-        release();
-        if (ofAccount.usedBytes === 0) this.#byAccount.delete(account);
-      };
-    };
+  /** Reserves more bytes until `give` returns them. @returns false where they do not fit */
+  take(bytes: number, { account, network }: Sender): boolean {
+    const ofAccount = this.#byAccount.get(account) ?? bodyBudget(unverifiedBytesMax * soleHolderPart);
+    if (!this.#all.hasSpace(bytes, account) || !ofAccount.hasSpace(bytes, network)) return false;
+    this.#all.add(bytes, account);
+    ofAccount.add(bytes, network);
+    this.#byAccount.set(account, ofAccount);
+    return true;
+  }
+
+  give(bytes: number, { account, network }: Sender): void {
+    const ofAccount = this.#byAccount.get(account);
+    this.#all.give(bytes, account);
+    ofAccount?.give(bytes, network);
+    if (ofAccount?.usedBytes === 0) this.#byAccount.delete(account);
   }
 }
 
 const unverifiedBytesMax = 64 * formBytesMax;
-/** The most that `bodyBudget` gives to one holder. */
-const accountPart = 3 / 4;
 
-/** Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. */
+/**
+ * Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. Nothing is stored for each
+ * piece: a body may arrive in pieces of one byte.
+ */
 async function readWhole(
   body: AsyncIterable<Uint8Array>,
-  take: ReturnType<UnverifiedBodies['taking']>,
+  { memory, sender }: { readonly memory: UnverifiedBodies; readonly sender: Sender },
 ): Promise<Uint8Array> {
-  const releases: (() => void)[] = [];
+  let reservedBytes = 0;
   const charged = tap(body, {
     see({ length }) {
-      const release = take(length);
-      if (release === undefined) throw fail('SlowDown', 'Too many large requests are being read.');
-      releases.push(release);
+      if (!memory.take(length, sender)) throw fail('SlowDown', 'Too many large requests are being read.');
+      reservedBytes += length;
     },
   });
   try {
     return await gather(charged, { max: formBytesMax, tooLong });
   } finally {
-    for (const release of releases) release();
+    memory.give(reservedBytes, sender);
   }
 }
 

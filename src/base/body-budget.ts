@@ -14,10 +14,13 @@ export interface BodyBudget {
 }
 
 /**
- * A holder may hold this many times as many bytes as are free. So the first one gets three quarters, and several holders that belong
- * together leave some to each further one: an equal part of what is left, and not of the whole, is what they can take.
+ * A holder may hold this many times as many bytes as are free. One holder alone gets three quarters; each further holder gets three
+ * quarters of what is left then. So several holders of one client never take everything.
  */
 export const shareOfFreeMax = 3;
+
+/** The most that one holder gets of a budget, where it is alone. */
+export const soleHolderPart = shareOfFreeMax / (shareOfFreeMax + 1);
 
 export function bodyBudget(bytesMax: number): BodyBudget {
   let taken = 0;
@@ -54,22 +57,6 @@ export function bodyBudget(bytesMax: number): BodyBudget {
   };
 }
 
-/**
- * Takes the same bytes from several budgets, or from none.
- * @param shares each budget with the holder whose share of it is taken
- * @returns a function that gives them back; undefined where they do not fit in one of them
- */
-export function takeFromAll(
-  bytes: number,
-  shares: readonly (readonly [budget: BodyBudget, holder: string])[],
-): (() => void) | undefined {
-  if (!shares.every(([budget, holder]) => budget.hasSpace(bytes, holder))) return undefined;
-  for (const [budget, holder] of shares) budget.add(bytes, holder);
-  return () => {
-    for (const [budget, holder] of shares) budget.give(bytes, holder);
-  };
-}
-
 /** For whose requests memory is reserved. */
 export interface MemoryHolder {
   /**
@@ -88,37 +75,42 @@ const anonymousPart = 1 / 2;
  * otherwise. They have half of it at most, so they never take all that is left to the account itself.
  */
 export class SharedMemory {
-  readonly all: BodyBudget;
+  readonly #all: BodyBudget;
   readonly #anonymous: BodyBudget;
 
   constructor(bytesMax: number) {
-    this.all = bodyBudget(bytesMax);
+    this.#all = bodyBudget(bytesMax);
     this.#anonymous = bodyBudget(bytesMax * anonymousPart);
   }
 
-  sharesOf({ account, isAnonymous }: MemoryHolder): readonly (readonly [BodyBudget, string])[] {
-    return isAnonymous
-      ? [
-          [this.all, account],
-          [this.#anonymous, account],
-        ]
-      : [[this.all, account]];
+  /** Whether `take` would succeed. */
+  hasSpace(bytes: number, { account, isAnonymous }: MemoryHolder): boolean {
+    return this.#all.hasSpace(bytes, account) && (!isAnonymous || this.#anonymous.hasSpace(bytes, account));
   }
 
   /** Reserves more bytes until `give` returns them. @returns false where they do not fit */
   take(bytes: number, holder: MemoryHolder): boolean {
-    return takeFromAll(bytes, this.sharesOf(holder)) !== undefined;
+    if (!this.hasSpace(bytes, holder)) return false;
+    this.add(bytes, holder);
+    return true;
   }
 
-  give(bytes: number, holder: MemoryHolder): void {
-    for (const [budget, account] of this.sharesOf(holder)) budget.give(bytes, account);
+  /** Reserves them where they do not fit, too. */
+  add(bytes: number, { account, isAnonymous }: MemoryHolder): void {
+    this.#all.add(bytes, account);
+    if (isAnonymous) this.#anonymous.add(bytes, account);
+  }
+
+  give(bytes: number, { account, isAnonymous }: MemoryHolder): void {
+    this.#all.give(bytes, account);
+    if (isAnonymous) this.#anonymous.give(bytes, account);
   }
 
   get usedBytes(): number {
-    return this.all.usedBytes;
+    return this.#all.usedBytes;
   }
 
   get limitBytes(): number {
-    return this.all.limitBytes;
+    return this.#all.limitBytes;
   }
 }

@@ -3,7 +3,7 @@
  */
 
 import type { Awaitable } from '../base/awaitable.ts';
-import { SharedMemory, takeFromAll } from '../base/body-budget.ts';
+import { SharedMemory } from '../base/body-budget.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/usage/traffic-counter.ts';
@@ -170,11 +170,11 @@ const memoryPart = 1 / 8;
 const encoder = new TextEncoder();
 
 class UnsentReplies {
-  #shares: SharedMemory | undefined;
+  #memory: SharedMemory | undefined;
 
-  shares({ config }: Pick<Context, 'config'>): SharedMemory {
-    this.#shares ??= new SharedMemory(config.SVC_MEMORY_MAX * memoryPart);
-    return this.#shares;
+  memory({ config }: Pick<Context, 'config'>): SharedMemory {
+    this.#memory ??= new SharedMemory(config.SVC_MEMORY_MAX * memoryPart);
+    return this.#memory;
   }
 }
 
@@ -187,9 +187,9 @@ const tooMuchUnsent = () =>
  * @throws SlowDown
  */
 export function assertUnsentFits(ctx: Context, request: RequestContext): void {
-  const shares = ctx.caches.of(UnsentReplies).shares(ctx).sharesOf(findMemoryHolder(request));
+  const memory = ctx.caches.of(UnsentReplies).memory(ctx);
   const bytes = Math.max(countedReplyMin, request.bufferedBytes);
-  if (!shares.every(([budget, holder]) => budget.hasSpace(bytes, holder))) throw tooMuchUnsent();
+  if (!memory.hasSpace(bytes, findMemoryHolder(request))) throw tooMuchUnsent();
 }
 
 /** The same reply, which holds memory until it was read or its client has disconnected. @throws SlowDown for a read that does not fit */
@@ -203,19 +203,18 @@ export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply)
   // The process has the files of the console once, for all requests.
   if (request.area === 'console') return reply;
   const bytes = typeof body === 'string' ? encoder.encode(body) : body;
-  const memory = ctx.caches.of(UnsentReplies).shares(ctx);
-  let release = takeFromAll(bytes.length, memory.sharesOf(findMemoryHolder(request)));
-  if (release === undefined) {
+  const memory = ctx.caches.of(UnsentReplies).memory(ctx);
+  const holder = findMemoryHolder(request);
+  if (!memory.take(bytes.length, holder)) {
     if (method === 'GET') throw tooMuchUnsent();
-    const { account } = findMemoryHolder(request);
-    memory.all.add(bytes.length, account);
-    release = () => memory.all.give(bytes.length, account);
+    // The change is made, so its reply is sent in any case.
+    memory.add(bytes.length, holder);
   }
   const hasLength = reply.headers.some(([name]) => name.toLowerCase() === 'content-length');
   return {
     ...reply,
     headers: hasLength ? reply.headers : [...reply.headers, ['Content-Length', String(bytes.length)]],
-    body: countedBody(inOnePiece(bytes), release),
+    body: countedBody(inOnePiece(bytes), () => memory.give(bytes.length, holder)),
   };
 }
 
@@ -248,12 +247,13 @@ class StreamedContents {
   ): (() => void) | undefined {
     const bytesMax = config.SVC_MEMORY_MAX;
     this.#memory ??= new SharedMemory(bytesMax);
-    if (this.#bytes[direction] + bytes > bytesMax * directionPart) return undefined;
-    const release = takeFromAll(bytes, this.#memory.sharesOf(findMemoryHolder(request)));
-    if (release === undefined) return undefined;
+    const memory = this.#memory;
+    const holder = findMemoryHolder(request);
+    if (this.#bytes[direction] + bytes > bytesMax * directionPart || !memory.take(bytes, holder))
+      return undefined;
     this.#bytes[direction] += bytes;
     return () => {
-      release();
+      memory.give(bytes, holder);
       this.#bytes[direction] -= bytes;
     };
   }
