@@ -45,8 +45,9 @@ export const metadataBackends: Readonly<Record<MetadataBackendName, MetadataBack
 // The cast: the keys of a literal.
 export const metadataBackendNames = Object.keys(rows) as readonly MetadataBackendName[];
 
-const alternatives = new Intl.ListFormat('en', { type: 'disjunction' });
-export const metadataPlaces = alternatives.format(Object.values(rows).map(({ place }) => place));
+const places = Object.values(rows).map(({ place }) => place);
+// Without Intl.ListFormat, which would load ICU at each start.
+export const metadataPlaces = `${places.slice(0, -1).join(', ')}, or ${places.at(-1)}`;
 
 // The settings of `SVC_META_BACKEND=ordered-kv`.
 

@@ -347,18 +347,3 @@ export interface ClusterStates {
    */
   changed(): Promise<void>;
 }
-
-/**
- * The memory for bodies that are read whole, for all requests of a process together: a part of `SVC_MEMORY_MAX`. A request that does
- * not fit is refused and does not wait, because no body releases memory before its end, so waiting bodies could deadlock.
- */
-export interface BodyMemory {
-  /**
-   * Reserves this many more bytes until `give` returns them.
-   * @param holder the account or bucket that the body is for: none takes all of the memory, so that bodies of others still fit
-   * @returns false when they do not fit
-   */
-  take(bytes: number, holder: string): boolean;
-  /** @param holder as in `take` */
-  give(bytes: number, holder: string): void;
-}

@@ -1,8 +1,9 @@
 /** One upstream as the files beside this one use it; the name of an extent there, and the back-reference beside it. */
+import type { BodyBudget } from '../../../base/body-budget.ts';
 import { textFromBase64, textToBase64 } from '../../../base/text/base64.ts';
 import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
-import type { BodyMemory, MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
+import type { MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { encode } from '../../../signing/signing-key.ts';
 import type { WriteBudget } from '../write-budget.ts';
@@ -118,5 +119,5 @@ export interface Connection extends RetryContext {
   /** Bounds what all uploads hold in memory together. */
   readonly budget: WriteBudget | undefined;
   /** For bodies of unknown length: a part of them is held whole. */
-  readonly partMemory: BodyMemory;
+  readonly partMemory: Pick<BodyBudget, 'take' | 'give'>;
 }

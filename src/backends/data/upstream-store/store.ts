@@ -1,9 +1,9 @@
 /** The `upstream-store` backend: extents as objects of other S3 services, a bucket of one each cluster. */
+import type { BodyBudget } from '../../../base/body-budget.ts';
 import { fail } from '../../../base/errors.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
 import {
-  type BodyMemory,
   type ByteRange,
   ChunkDamaged,
   ChunkMissing,
@@ -62,7 +62,7 @@ interface UpstreamStoreOptions {
   /** Bounds what all uploads hold in memory together; without it only each one is bounded. */
   readonly budget?: WriteBudget | undefined;
   /** For bodies of unknown length. */
-  readonly partMemory: BodyMemory;
+  readonly partMemory: Pick<BodyBudget, 'take' | 'give'>;
 }
 
 export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamStoreOptions): ObjectBytes {
