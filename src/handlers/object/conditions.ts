@@ -55,11 +55,17 @@ function assertNamesEtag(name: string, list: string | undefined): void {
     });
 }
 
-export const statesConditions = (request: Authorized): boolean => readWriteConditions(request) !== undefined;
-
-/** @throws AccessDenied where the caller may write and the conditions compare with what it may not read */
-export const writeConditions = (ctx: Context, request: AuthorizedInBucket): Promise<Conditions | undefined> =>
-  authorizeConditions(ctx, request, { key: request.key, conditions: readWriteConditions(request) });
+/**
+ * Undefined at once for an unconditional write, so that it waits for nothing.
+ * @throws InvalidArgument, and AccessDenied where the caller may write and the conditions compare with what it may not read
+ */
+export function writeConditions(
+  ctx: Context,
+  request: AuthorizedInBucket,
+): Promise<Conditions | undefined> | undefined {
+  const conditions = readWriteConditions(request);
+  return conditions && authorizeConditions(ctx, request, { key: request.key, conditions });
+}
 
 /**
  * Refuses an invalid condition: a delete that ignored its condition could not be undone.

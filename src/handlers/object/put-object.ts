@@ -15,7 +15,7 @@ import { readClaims, readContent } from '../../request/body.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { ownerOfNew, readAccess, statesAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf } from '../handler.ts';
-import { statesConditions, writeConditions } from './conditions.ts';
+import { writeConditions } from './conditions.ts';
 import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   checksumHeaders,
@@ -50,6 +50,7 @@ async function writeContent(ctx: Context, request: AuthorizedInBucket, content: 
   const { owner, acl } = statesAccess(request)
     ? await readAccess(ctx, request)
     : { owner: ownerOfNew(request), acl: undefined };
+  const authorizing = writeConditions(ctx, request);
   const object = {
     bucket,
     key,
@@ -58,7 +59,7 @@ async function writeContent(ctx: Context, request: AuthorizedInBucket, content: 
     lock,
     owner,
     acl,
-    conditions: statesConditions(request) ? await writeConditions(ctx, request) : undefined,
+    conditions: authorizing && (await authorizing),
     record,
     objectKey,
     requestId,
