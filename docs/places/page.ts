@@ -2,10 +2,11 @@
 import { posix } from 'node:path';
 import { conditionKeys, tagKeys } from '../../src/auth/policy/keys.ts';
 import { errorCodes } from '../../src/base/errors.ts';
+import { dataBackendNames } from '../../src/config/data.ts';
 import { keyProviderNames } from '../../src/config/keys.ts';
 import { metadataBackendNames } from '../../src/config/metadata.ts';
 import { controlledWorkers } from '../../src/config/workers.ts';
-import { settingNames, settings as settingTable } from '../../src/config.ts';
+import { settingNames } from '../../src/config.ts';
 import { eventPatterns } from '../../src/domain/configurations/notification.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { metricTable } from '../../src/metrics/metrics.ts';
@@ -44,7 +45,7 @@ const listedMax = 8;
 const show = (path: string): string => path.replace(/^src\/(?=.)/, '');
 const link = (path: string): string => `[${show(path)}](../../${path})`;
 
-/** The places but one, about which the introduction of a section speaks. */
+/** The places without the one that the introduction of the section names. */
 const without = (places: Iterable<string> | undefined, left: string): readonly string[] =>
   [...(places ?? [])].filter((file) => file !== left);
 
@@ -98,10 +99,6 @@ const recordRow = ({ name }: AnyTable): readonly string[] => {
     list(without(found?.writes.callers, everyTable)),
   ];
 };
-
-const dataBackendNames = [...settingTable.SVC_DATA_BACKEND.kind.matchAll(/`([^`]+)`/g)].map(
-  ([, name = '']) => name,
-);
 
 const headerRows = (isOfProtocol: boolean): Section['rows'] =>
   [...headerPlaces].flatMap(([name, { read, set }]) =>
