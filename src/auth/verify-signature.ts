@@ -4,6 +4,7 @@ import { BoundedCache } from '../base/bounded-cache.ts';
 import { fail, type Refusal } from '../base/errors.ts';
 import { equalsHex } from '../base/text/hex.ts';
 import { maskLines } from '../base/text/mask-secrets.ts';
+import { decodeUtf8Strictly } from '../base/text/utf8.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Credential, KeyUse } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/cryptography.ts';
@@ -287,8 +288,6 @@ function foldBlanks(value: string): string {
 
 const foldBlanksSlowly = (value: string): string => value.trim().replace(/[ \t]+/g, ' ');
 
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 /** HTTP delivers header values as octets, one character each; clients sign the UTF-8 text that those octets are. */
 function fromOctets(value: string): string {
   const bytes = new Uint8Array(value.length);
@@ -298,7 +297,7 @@ function fromOctets(value: string): string {
     bytes[i] = code;
   }
   try {
-    return strictUtf8.decode(bytes);
+    return decodeUtf8Strictly(bytes);
   } catch {
     return value;
   }

@@ -1,6 +1,6 @@
 /** The headers, query parameters and tags of a request as values, with refusals that name what was wrong. */
 import { fail, Refusal } from '../base/errors.ts';
-import { fromBase64, textToBase64 } from '../base/text/base64.ts';
+import { textFromBase64, textToBase64 } from '../base/text/base64.ts';
 import type { UploadName } from '../domain/uploads/upload-session.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { readXml } from '../protocol/formats/codec.ts';
@@ -118,8 +118,6 @@ interface Token {
   readonly after: string;
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 export const writeToken = (token: Token): string =>
   textToBase64(JSON.stringify(token)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 
@@ -139,8 +137,7 @@ export function readToken(raw: string | undefined): Token | undefined {
 
 function decode(raw: string): Token | undefined {
   try {
-    const bytes = fromBase64(raw.replaceAll('-', '+').replaceAll('_', '/'));
-    const value: unknown = JSON.parse(decoder.decode(bytes));
+    const value: unknown = JSON.parse(textFromBase64(raw.replaceAll('-', '+').replaceAll('_', '/')));
     if (typeof value === 'object' && value !== null && 'after' in value && typeof value.after === 'string') {
       return { after: value.after };
     }

@@ -11,6 +11,7 @@
  * - bool: one byte.
  * - a descending column: the same with every byte inverted.
  */
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type {
   AnyTable,
   At,
@@ -33,9 +34,7 @@ interface KeyColumn {
 /** Turns UTF-8 bytes into text; each runtime has its fastest way. */
 export type DecodeText = (bytes: Uint8Array, start: number, end: number) => string;
 
-/** A key may begin with U+FEFF, which a plain decoder leaves out. */
-const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
-export const decodePortably: DecodeText = (bytes, start, end) => utf8.decode(bytes.subarray(start, end));
+export const decodePortably: DecodeText = (bytes, start, end) => decodeUtf8(bytes.subarray(start, end));
 
 export interface TableOrder {
   readonly partitionColumns: readonly string[];

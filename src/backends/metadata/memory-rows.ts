@@ -1,4 +1,5 @@
 /** The rows of the memory backend, in key order, with their expiry and their cursors. */
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type {
   AnyTable,
@@ -307,7 +308,6 @@ interface LatestMax {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 class Latest<Value> {
   readonly #max: LatestMax;
@@ -359,7 +359,7 @@ class Latest<Value> {
   }
 
   #read(segment: Segment<Value>): void {
-    const lines = decoder.decode(segment.bytes.subarray(segment.read, segment.used - 1)).split('\n');
+    const lines = decodeUtf8(segment.bytes.subarray(segment.read, segment.used - 1)).split('\n');
     for (const entry of lines.map(this.#entryOf)) {
       segment.entries.push(entry);
       this.#ordered.set(...entry);
