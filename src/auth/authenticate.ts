@@ -7,6 +7,7 @@ import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import { toHex } from '../base/text/hex.ts';
+import { toNetwork } from '../base/text/ip-address.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import { parseTimestamp } from '../protocol/formats/iso-time.ts';
 import { formBytesMax, type Incoming, type Query, type Wire, withBody } from '../protocol/wire.ts';
@@ -21,7 +22,6 @@ import {
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
-import { toNetwork } from './policy/operators.ts';
 import { presignedClaim } from './presigned.ts';
 import { findKnownKey, identityOf } from './session/credentials.ts';
 import { verifySigV2 } from './sigv2.ts';

@@ -3,10 +3,10 @@
  * request that could change what is stored are ignored, because the form's policy does not sign them.
  */
 
-import { toNetwork } from '../auth/policy/operators.ts';
 import { authenticateForm, checkPostPolicy, type LengthRange, parsePostPolicy } from '../auth/post-policy.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
+import { toNetwork } from '../base/text/ip-address.ts';
 import type { Context } from '../context.ts';
 import { amz, type Dialect, replyDialect } from '../protocol/dialect.ts';
 import { nameFile, parseBoundary, readForm } from '../protocol/form-data.ts';

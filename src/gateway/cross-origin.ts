@@ -3,7 +3,6 @@
 import { Refusal } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { reach } from '../domain/access/access-points.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
@@ -12,6 +11,7 @@ import { dialects } from '../protocol/dialect.ts';
 import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import type { Located, RequestContext } from '../request/request.ts';
+import { findBucket } from './find-bucket.ts';
 import { bucketNameAt, whereLocated } from './locate.ts';
 
 const none: readonly HeaderPair[] = [];
@@ -56,7 +56,11 @@ async function headersFor(ctx: Context, request: RequestContext): Promise<readon
 
 /** @throws NoSuchBucket, NoSuchAccessPoint */
 async function findAddressed(ctx: Context, located: Located): Promise<BucketRow> {
-  return (await reach(ctx, bucketNameAt(located), { isHost: located.virtual !== undefined })).bucket;
+  const { bucket } = await findBucket(ctx, {
+    addressedName: bucketNameAt(located),
+    virtual: located.virtual,
+  });
+  return bucket;
 }
 
 // CORS for the console where its pages have another origin than the storage protocol (`SVC_ADMIN_LISTEN`, `SVC_CONSOLE_ORIGINS`). Only

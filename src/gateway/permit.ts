@@ -3,6 +3,7 @@
 import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import { fail } from '../base/errors.ts';
+import { toNetwork } from '../base/text/ip-address.ts';
 import type { Context } from '../context.ts';
 import { isUploadId } from '../domain/common/ids.ts';
 import { bucketAcl } from '../domain/configurations/families.ts';
@@ -68,19 +69,24 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
       assertObject(target, requested);
     }
   }
-  let isByAcl = (await authorize(ctx, asker, question)) === 'acl';
-  for (const along of listAlong(request, alongBody)) {
+  const further = listAlong(request, alongBody);
+  /** @returns whether an ACL allowed one of the further actions */
+  const authorizeFurther = async (version: ObjectRow | undefined): Promise<boolean> => {
     const isWritersAcl = identity === undefined && namesCannedAcl(request);
-    const further = { ...question, action: along, writer: identity?.owner, isWritersAcl };
-    if ((await authorize(ctx, caller, further)) === 'acl') isByAcl = true;
-  }
+    const asked = { ...question, target: version, writer: identity?.owner, isWritersAcl };
+    let isByAcl = false;
+    for (const along of further)
+      if ((await authorize(ctx, caller, { ...asked, action: along })) === 'acl') isByAcl = true;
+    return isByAcl;
+  };
+  let isByAcl = (await authorize(ctx, asker, question)) === 'acl';
+  if (further.length > 0 && (await authorizeFurther(target))) isByAcl = true;
   establish(request, { isByAcl });
   if (row.about === 'version' && row.audited)
     establish(request, {
       async authorizeAgain(other) {
         await authorize(ctx, asker, { ...question, target: other });
-        for (const along of listAlong(request, alongBody))
-          await authorize(ctx, caller, { ...question, target: other, action: along });
+        await authorizeFurther(other);
       },
     });
   if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
@@ -210,20 +216,10 @@ export const limitCaller = (ctx: Context, request: Identified): Promise<void> | 
   const { identity, wire } = request;
   return admit(ctx, request, () =>
     identity === undefined
-      ? { kind: 'anonymous', id: networkSource(wire.remote) }
+      ? { kind: 'anonymous', id: toNetwork(wire.remote) }
       : { kind: 'account', id: identity.owner },
   );
 };
-
-/** An IPv6 client has a network of its own: its first 64 bits. */
-function networkSource(remote: string): string {
-  if (!remote.includes(':') || remote.toLowerCase().startsWith('::ffff:')) return remote;
-  const [head = '', tail] = remote.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const after = tail === undefined || tail === '' ? [] : tail.split(':');
-  const missing = tail === undefined ? 0 : Math.max(0, 8 - groups.length - after.length);
-  return [...groups, ...Array<string>(missing).fill('0'), ...after].slice(0, 4).join(':');
-}
 
 /** The body of a request, which waits where a limit of bytes says so. */
 export const limitedContent = (ctx: Context, request: RequestContext): typeof request.payload => {

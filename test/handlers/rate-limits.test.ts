@@ -109,8 +109,9 @@ test('each address that sends anonymous requests has a limit of its own', async 
   expect([
     await from('2001:db8:0:1::1'),
     await from('2001:db8::1:2:3:4:5'),
+    await from('2001:DB8:0:1::1'),
     await from('2001:db8:0:2::1'),
-  ]).toEqual([200, 503, 200]);
+  ]).toEqual([200, 503, 503, 200]);
   expect((await world.client.get('/bucket/key')).status).toBe(200);
 });
 

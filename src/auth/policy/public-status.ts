@@ -4,9 +4,10 @@
  * choose.
  */
 
+import { type Address, parseRange, type Range, rangeContains } from '../../base/text/ip-address.ts';
 import type { Condition } from './conditions.ts';
 import type { PolicyDocument } from './document.ts';
-import { type Address, operators, parseRange, type Range, rangeContains } from './operators.ts';
+import { operators } from './operators.ts';
 import { splitArn } from './patterns.ts';
 import { anonymous, type Principal } from './request.ts';
 import type { Statement } from './statement.ts';

@@ -5,6 +5,7 @@
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { fail, type Refusal } from '../../base/errors.ts';
 import { areEqual, equalsHex, toHex } from '../../base/text/hex.ts';
+import { toNetwork } from '../../base/text/ip-address.ts';
 import { type Recorder, recorded } from '../../domain/common/recorder.ts';
 import { commitLogin, findLogin, type LoginRow, scanLogins } from '../../metadata/logins.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -15,7 +16,6 @@ import type { Random } from '../../ports/random.ts';
 import type { Incoming, Wire } from '../../protocol/wire.ts';
 import type { Authenticated, Identity } from '../identity.ts';
 import { anonymousPayload } from '../payload.ts';
-import { toNetwork } from '../policy/operators.ts';
 import { recordedArn } from '../principal.ts';
 import { identityOf } from './credentials.ts';
 
