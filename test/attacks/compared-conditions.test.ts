@@ -4,7 +4,7 @@ import { ownershipXml, policyOf } from '../support/access.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { completion, createUpload, md5, setVersioning } from '../support/gateway-bodies.ts';
-import type { Answer } from '../support/gateway-client.ts';
+import type { Answer, Client } from '../support/gateway-client.ts';
 import { slowClock } from '../support/virtual-clock.ts';
 
 const etagOf = (text: string): string => `"${md5(text)}"`;
@@ -57,25 +57,25 @@ const deletions: typeof guesses = [
 
 type Send = (headers: Record<string, string>) => Promise<Answer>;
 
-async function writesOf({ bob }: GatewayWorld): Promise<Readonly<Record<string, Send>>> {
-  const upload = await createUpload(bob, '/box/secret');
-  await bob.put(`/box/secret?partNumber=1&uploadId=${upload}`, { body: 'part' });
+async function writesOf(client: Client): Promise<Readonly<Record<string, Send>>> {
+  const upload = await createUpload(client, '/box/secret');
+  await client.put(`/box/secret?partNumber=1&uploadId=${upload}`, { body: 'part' });
   return {
-    PutObject: (headers) => bob.put('/box/secret', { body: 'x', headers }),
+    PutObject: (headers) => client.put('/box/secret', { body: 'x', headers }),
     CopyObject: (headers) =>
-      bob.put('/box/secret', { headers: { ...headers, '*-copy-source': '/box/source' } }),
+      client.put('/box/secret', { headers: { ...headers, '*-copy-source': '/box/source' } }),
     CompleteMultipartUpload: (headers) =>
-      bob.post(`/box/secret?uploadId=${upload}`, {
+      client.post(`/box/secret?uploadId=${upload}`, {
         body: completion([{ number: 1, etag: md5('part') }]),
         headers,
       }),
-    DeleteObject: (headers) => bob.delete('/box/secret', { headers }),
+    DeleteObject: (headers) => client.delete('/box/secret', { headers }),
   };
 }
 
-test('of a caller that may write and not read are refused, and whether they hold is not told', async () => {
+test('a write or deletion with a condition by a caller without s3:GetObject is AccessDenied, whether or not the condition holds', async () => {
   await using world = await openBox(['s3:PutObject', 's3:DeleteObject']);
-  for (const [name, send] of Object.entries(await writesOf(world)))
+  for (const [name, send] of Object.entries(await writesOf(world.bob)))
     for (const pair of name === 'DeleteObject' ? [...guesses, ...deletions] : guesses)
       for (const headers of pair) {
         const { status, code, text } = await send(headers);
@@ -95,9 +95,19 @@ test('of a caller that may write and not read are refused, and whether they hold
   expect((await world.client.get('/box/secret')).text).toBe(secret);
 });
 
-test('of a caller that may read are compared', async () => {
+test('an empty If-Match or If-None-Match of a write or deletion is InvalidArgument, and changes nothing', async () => {
+  await using world = await openBox(['s3:PutObject']);
+  for (const [name, send] of Object.entries(await writesOf(world.client)))
+    for (const header of ['if-match', 'if-none-match']) {
+      const { status, code } = await send({ [header]: '' });
+      expect([status, code], `${name} ${header}`).toEqual([400, 'InvalidArgument']);
+    }
+  expect((await world.client.get('/box/secret')).text).toBe(secret);
+});
+
+test('conditions of a caller with s3:GetObject are compared', async () => {
   await using world = await openBox(['s3:PutObject', 's3:DeleteObject', 's3:GetObject']);
-  const { PutObject, CopyObject, CompleteMultipartUpload, DeleteObject } = await writesOf(world);
+  const { PutObject, CopyObject, CompleteMultipartUpload, DeleteObject } = await writesOf(world.bob);
   for (const send of [PutObject, CopyObject, CompleteMultipartUpload, DeleteObject])
     expect((await send?.({ 'if-match': etagOf('another') }))?.status).toBe(412);
   expect((await PutObject?.({ 'if-match': etagOf(secret) }))?.status).toBe(200);
@@ -105,7 +115,7 @@ test('of a caller that may read are compared', async () => {
   expect((await world.bob.post('/box?delete', { body })).all('Key')).toEqual(['secret']);
 });
 
-test('that ask only whether a version exists need no right to read', async () => {
+test('If-None-Match: * and If-Match: * need no s3:GetObject', async () => {
   await using world = await openBox(['s3:PutObject', 's3:DeleteObject']);
   const { bob } = world;
   const ifNew = { 'if-none-match': '*' };
@@ -116,7 +126,7 @@ test('that ask only whether a version exists need no right to read', async () =>
   expect((await bob.delete('/box/new', { headers: ifThere })).status).toBe(404);
 });
 
-test('are compared for a caller that the ACL of the object lets read', async () => {
+test('conditions of a caller to whom the ACL of the object grants READ are compared', async () => {
   await using world = await openBox(['s3:PutObject']);
   const { client, bob } = world;
   await client.put('/box?ownershipControls', { body: ownershipXml('ObjectWriter') });
@@ -126,7 +136,7 @@ test('are compared for a caller that the ACL of the object lets read', async () 
   expect((await bob.put('/box/missing', { body: 'x', headers })).status).toBe(403);
 });
 
-test('take one read of the head, for the permission, the condition and the commit', async () => {
+test('a write with a condition reads the head once, for the permission, the condition and the commit', async () => {
   let reads = 0;
   await using world = await openGateway({
     wrap(context) {
@@ -150,7 +160,7 @@ test('take one read of the head, for the permission, the condition and the commi
     if (versioning !== '') expect((await setVersioning(client, 'box', versioning)).status).toBe(200);
     await client.put('/box/source', { body: 'x' });
     await client.put('/box/secret', { body: secret });
-    for (const [name, send] of Object.entries(await writesOf(world))) {
+    for (const [name, send] of Object.entries(await writesOf(world.bob))) {
       await client.put('/box/secret', { body: secret });
       reads = 0;
       const { status } = await send({ 'if-match': etagOf(secret) });
@@ -164,7 +174,7 @@ test('take one read of the head, for the permission, the condition and the commi
   }
 });
 
-test('are compared with no version that the caller may not read, also where one replaces another while a body arrives', async () => {
+test('conditions are compared with no version that the caller may not read, also where it replaces another one while a body arrives', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
   await client.put('/box');

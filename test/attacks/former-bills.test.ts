@@ -30,7 +30,7 @@ async function openGiven(): Promise<UsageWorld> {
   return world;
 }
 
-test('its usage is that of the days of the present owner, and an operator sees all', async () => {
+test('the usage of a bucket shows its owner the days since it became the owner, and an operator all days', async () => {
   await using world = await openGiven();
   const days = (await world.rows()).map(({ day }) => day);
   expect(days).toEqual(['2026-01-01', '2026-01-02']);
@@ -41,7 +41,7 @@ test('its usage is that of the days of the present owner, and an operator sees a
   expect(own).toMatchObject({ bucket: 'bucket', day: '2026-01-01' });
 });
 
-test('its traffic is what the present owner pays, and an operator sees all', async () => {
+test('the traffic of a bucket shows its owner the rows that it pays, and an operator all rows', async () => {
   await using world = await openGiven();
   const payers = async (rows: Promise<readonly Record<string, unknown>[]>): Promise<readonly unknown[]> => [
     ...new Set((await rows).map(({ payer }) => payer)),
@@ -52,7 +52,7 @@ test('its traffic is what the present owner pays, and an operator sees all', asy
 
 const requesterPays = '<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>';
 
-test('its traffic is not that of the former owner either where the present owner lets requesters pay', async () => {
+test('the traffic of a bucket whose owner lets requesters pay shows no row of its former ownership', async () => {
   await using world = await openGiven();
   const { client, bob: bobs } = world;
   expect((await bobs.put('/bucket?requestPayment', { body: requesterPays })).status).toBe(200);
@@ -69,7 +69,7 @@ test('its traffic is not that of the former owner either where the present owner
     .toEqual([day]);
 });
 
-test('its traffic has what requesters pay, while they do', async () => {
+test('the traffic of a bucket shows its owner what requesters pay, while it lets them pay', async () => {
   await using world = await openUsageWorld();
   await world.client.put('/bucket');
   await world.client.put('/bucket?requestPayment', { body: requesterPays });

@@ -209,7 +209,7 @@ describe('writes', () => {
   });
 });
 
-test('an empty If-Match or If-None-Match of a write is InvalidArgument, and changes nothing', async () => {
+test('an If-Match or If-None-Match of a write that lists no ETag is InvalidArgument, and changes nothing', async () => {
   await using world = await openWorld();
   const { client } = world;
   await client.put('/bucket/source', { body: 'new' });
