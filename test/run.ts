@@ -220,8 +220,8 @@ async function onUpstream(): Promise<Counts> {
   return counts;
 }
 
-/** What operators and tenants do by the console's pages, but for files that write rows of earlier days into the embedded store. */
-const consoleRoutines = ['access', 'danger', 'identity', 'journal', 'operators', 'routines'];
+/** What operators and tenants change by the console's pages. */
+const consoleRoutines = ['danger', 'identity', 'routines'];
 
 /** On embedded metadata and files they are among the other suites. */
 async function routinesOnEngines(): Promise<Counts | undefined> {
