@@ -1,6 +1,5 @@
 /** Bodies that are read whole take memory from a common budget, which is a share of `SVC_MEMORY_MAX`. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
@@ -9,6 +8,8 @@ import type { Context } from '../../src/context.ts';
 import { policyOf } from '../support/access.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
 import { deletion } from '../support/gateway-bodies.ts';
+import type { Answer, Ask } from '../support/gateway-client.ts';
+import { holdingAfter } from '../support/held-body.ts';
 import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 
 const MiB = 1024 * 1024;
@@ -125,16 +126,23 @@ test('the memory of parts: a bucket with one may not have the last quarter, and 
 
 const padded = (bytes: number) => new TextEncoder().encode(deletion(['none']).padEnd(bytes));
 
-/** Sends all but the last byte immediately. */
-const allButOne = (last: Promise<void>) =>
-  async function* arriving(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-    yield bytes.subarray(0, -1);
-    await last;
-    yield bytes.subarray(-1);
+/** Requests whose bodies are held back until `release`. */
+function holdRequests() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const pending: Promise<unknown>[] = [];
+  return {
+    release,
+    /** @param early the number of bytes that arrive immediately; by default all but the last one */
+    send(send: (held: Pick<Ask, 'arriving'>) => Promise<Answer>, early = -1): Promise<Answer> {
+      const { promise: held, resolve } = Promise.withResolvers<void>();
+      const answer = send({ arriving: holdingAfter(early, released, resolve) });
+      pending.push(Promise.race([held, answer]));
+      return answer;
+    },
+    /** Resolves when the gateway has answered each request, or waits for the rest of its body. */
+    settled: () => Promise.all(pending),
   };
-
-/** Until requests that were sent are refused, or wait for their bodies. */
-const settled = () => sleep(300);
+}
 
 const openToAll = policyOf({ Action: 's3:DeleteObject', Resource: 'arn:aws:s3:::bucket/*' });
 
@@ -143,18 +151,18 @@ test('slow bodies of anonymous callers leave memory to the account of the bucket
   const { client, anonymous } = world;
   await client.put('/bucket');
   expect((await client.put('/bucket?policy', { body: openToAll })).status).toBe(204);
-  const gate = Promise.withResolvers<void>();
+  const requests = holdRequests();
   const slow = [];
   // Ever smaller ones, so that they fill what is left.
   for (const bytes of [300 * 1024, 30 * 1024, 3 * 1024]) {
     for (let at = 0; at < 40; at += 1)
-      slow.push(anonymous.post('/bucket?delete', { body: padded(bytes), arriving: allButOne(gate.promise) }));
-    await settled();
+      slow.push(requests.send((held) => anonymous.post('/bucket?delete', { body: padded(bytes), ...held })));
+    await requests.settled();
   }
   expect((await Promise.race(slow)).code).toBe('SlowDown');
   const own = await client.post('/bucket?delete', { body: padded(2 * MiB) });
   expect([own.status, own.code]).toEqual([200, '']);
-  gate.resolve();
+  requests.release();
   expect((await Promise.all(slow)).filter(({ status }) => status === 200).length).toBeGreaterThan(8);
   // Their part is free again.
   const whole = await anonymous.post('/bucket?delete', { body: padded(2 * MiB) });
@@ -167,7 +175,7 @@ test('slow bodies of one account and of anonymous callers of its bucket leave me
   await client.put('/bucket');
   await world.bob.put('/of-bob');
   await client.put('/bucket?policy', { body: openToAll });
-  const gate = Promise.withResolvers<void>();
+  const requests = holdRequests();
   const slow = [];
   // Ever smaller ones, so that they fill what is left.
   for (const [who, bytes] of [
@@ -177,13 +185,13 @@ test('slow bodies of one account and of anonymous callers of its bucket leave me
     [anonymous, 3 * 1024],
   ] as const) {
     for (let at = 0; at < 40; at += 1)
-      slow.push(who.post('/bucket?delete', { body: padded(bytes), arriving: allButOne(gate.promise) }));
-    await settled();
+      slow.push(requests.send((held) => who.post('/bucket?delete', { body: padded(bytes), ...held })));
+    await requests.settled();
   }
   expect((await Promise.race(slow)).code).toBe('SlowDown');
   const others = await world.bob.post('/of-bob?delete', { body: padded(MiB) });
   expect([others.status, others.code]).toEqual([200, '']);
-  gate.resolve();
+  requests.release();
   await Promise.all(slow);
 });
 
@@ -191,7 +199,7 @@ test('forms whose signature is not verified yet take no memory of others, also o
   await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
   await world.client.put('/bucket');
   await world.bob.put('/of-bob');
-  const gate = Promise.withResolvers<void>();
+  const requests = holdRequests();
   const form = 'Action=GetCallerIdentity&Version=2011-06-15';
   const headers = { 'content-type': 'application/x-www-form-urlencoded' };
   const forms = [];
@@ -199,63 +207,69 @@ test('forms whose signature is not verified yet take no memory of others, also o
   for (const bytes of [120 * 1024, 8 * 1024, 600, 60]) {
     for (let at = 0; at < 80; at += 1)
       forms.push(
-        world.as({ credential: alice, service: 'sts' }).post('/', {
-          body: form.padEnd(bytes, '&'),
-          headers,
-          payload: 'missing',
-          remote: `10.0.${at % 8}.1`,
-          arriving: allButOne(gate.promise),
-        }),
+        requests.send((held) =>
+          world.as({ credential: alice, service: 'sts' }).post('/', {
+            body: form.padEnd(bytes, '&'),
+            headers,
+            payload: 'missing',
+            remote: `10.0.${at % 8}.1`,
+            ...held,
+          }),
+        ),
       );
-    await settled();
+    await requests.settled();
   }
   expect((await Promise.race(forms)).status).toBe(400);
   const own = [];
   for (const bytes of [300 * 1024, 30 * 1024]) {
     for (let at = 0; at < 40; at += 1)
       own.push(
-        world.client.post('/bucket?delete', { body: padded(bytes), arriving: allButOne(gate.promise) }),
+        requests.send((held) => world.client.post('/bucket?delete', { body: padded(bytes), ...held })),
       );
-    await settled();
+    await requests.settled();
   }
   const small = (credential: typeof alice, { remote }: { readonly remote: string }) =>
-    world.as({ credential, service: 'sts' }).post('/', {
-      body: form.padEnd(120 * 1024, '&'),
-      headers,
-      payload: 'missing',
-      remote,
-      arriving: allButOne(gate.promise),
-    });
+    requests.send((held) =>
+      world.as({ credential, service: 'sts' }).post('/', {
+        body: form.padEnd(120 * 1024, '&'),
+        headers,
+        payload: 'missing',
+        remote,
+        ...held,
+      }),
+    );
   const ofBob = Array.from({ length: 8 }, () => small(bob, { remote: '10.0.9.1' }));
-  await settled();
+  await requests.settled();
   const deletionOfBob = await world.bob.post('/of-bob?delete', { body: padded(MiB) });
   expect([deletionOfBob.status, deletionOfBob.code]).toEqual([200, '']);
-  gate.resolve();
+  requests.release();
   expect((await Promise.all(ofBob)).map(({ status }) => status)).toEqual(Array(8).fill(200));
   await Promise.all([...forms, ...own]);
 });
 
 test('forms from one network leave memory to the owner of the access key that they name, elsewhere', async () => {
   await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' } });
-  const gate = Promise.withResolvers<void>();
+  const requests = holdRequests();
   const form = 'Action=GetCallerIdentity&Version=2011-06-15';
   const send = (remote: string, bytes: number) =>
-    world.as({ credential: alice, service: 'sts' }).post('/', {
-      body: form.padEnd(bytes, '&'),
-      headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      payload: 'missing',
-      remote,
-      arriving: allButOne(gate.promise),
-    });
+    requests.send((held) =>
+      world.as({ credential: alice, service: 'sts' }).post('/', {
+        body: form.padEnd(bytes, '&'),
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        payload: 'missing',
+        remote,
+        ...held,
+      }),
+    );
   const others = [];
   // Ever smaller ones, so that they fill what is left.
   for (const bytes of [120 * 1024, 8 * 1024, 600, 60]) {
     for (let at = 0; at < 80; at += 1) others.push(send('10.0.0.1', bytes));
-    await settled();
+    await requests.settled();
   }
   const own = Array.from({ length: 8 }, () => send('10.0.1.1', 120 * 1024));
-  await settled();
-  gate.resolve();
+  await requests.settled();
+  requests.release();
   expect((await Promise.all(own)).map(({ status }) => status)).toEqual(Array(8).fill(200));
   expect((await Promise.all(others)).map(({ status }) => status)).toContain(400);
 });
@@ -313,30 +327,20 @@ const signedForm = (credential: typeof alice, bucket = 'bucket') => {
   return encodeForm([...fieldsOf({ ...fields, ...signForm(credential, { conditions }) }), fileOf('content')]);
 };
 
-/** Sends so many bytes immediately, and the others when `last` resolves. */
-const first = (bytes: number, last: Promise<void>) =>
-  async function* arriving(body: Uint8Array): AsyncGenerator<Uint8Array> {
-    yield body.subarray(0, bytes);
-    await last;
-    yield body.subarray(bytes);
-  };
-
 test('PostObject: the fields of slow forms take at most half of the memory for bodies, and leave some to other networks and to signed requests', async () => {
   const { world, held } = await watchedGateway();
   await using _ = world;
   const { client, anonymous } = world;
-  const gate = Promise.withResolvers<void>();
+  const requests = holdRequests();
   const send = (remote: string) =>
-    anonymous.post('/bucket', {
-      body: strangerForm,
-      headers: multipart(),
-      remote,
-      arriving: first(17 * 1024, gate.promise),
-    });
+    requests.send(
+      (held) => anonymous.post('/bucket', { body: strangerForm, headers: multipart(), remote, ...held }),
+      17 * 1024,
+    );
   const forms = Array.from({ length: 250 }, () => send('10.0.0.1'));
   const early = await Promise.race(forms);
   expect([early.status, early.code]).toEqual([503, 'SlowDown']);
-  await settled();
+  await requests.settled();
   expect(held.now).toBeGreaterThan(2 * MiB);
   expect(held.now).toBeLessThanOrEqual((ceiling / 2) * (3 / 4));
   const elsewhere = await anonymous.post('/bucket', {
@@ -346,11 +350,11 @@ test('PostObject: the fields of slow forms take at most half of the memory for b
   });
   expect([elsewhere.status, elsewhere.code]).toEqual([204, '']);
   for (let at = 0; at < 250; at += 1) forms.push(send(`10.${at % 50}.2.1`));
-  await settled();
+  await requests.settled();
   expect(held.now).toBeLessThanOrEqual(ceiling / 2);
   const own = await client.post('/bucket?delete', { body: padded(2 * MiB) });
   expect([own.status, own.code]).toEqual([200, '']);
-  gate.resolve();
+  requests.release();
   const statuses = (await Promise.all(forms)).map(({ status }) => status);
   expect(new Set(statuses)).toEqual(new Set([403, 503]));
   expect(held.now).toBe(0);
@@ -366,14 +370,15 @@ test('PostObject: while the file arrives, the fields count for the signer, or fo
     { form: signedForm(alice), isAnonymous: false },
     { form: strangerForm, isAnonymous: true },
   ]) {
-    const gate = Promise.withResolvers<void>();
-    const arriving = first(form.length - 1, gate.promise);
-    const sent = anonymous.post('/bucket', { body: form, headers: multipart(), arriving });
-    await settled();
+    const requests = holdRequests();
+    const sent = requests.send((ask) =>
+      anonymous.post('/bucket', { body: form, headers: multipart(), ...ask }),
+    );
+    await requests.settled();
     expect(held.now).toBeGreaterThan(17 * 1024);
     expect(held.now).toBeLessThan(20 * 1024);
     expect(held.of({ account: alice.owner, isAnonymous })).toBe(held.now);
-    gate.resolve();
+    requests.release();
     expect((await sent).status).toBe(204);
     expect(held.now).toBe(0);
   }

@@ -1,6 +1,18 @@
 /** Requests whose bodies are held back while the configuration changes. */
 import type { Answer, Ask, Client } from './gateway-client.ts';
 
+/**
+ * Sends so many bytes of a body immediately, and the rest when `last` resolves. With a negative number that many bytes are the rest.
+ * @param onHeld is called when the gateway asks for the rest
+ */
+export const holdingAfter = (bytes: number, last: Promise<void>, onHeld = () => {}) =>
+  async function* arriving(body: Uint8Array): AsyncGenerator<Uint8Array> {
+    yield body.subarray(0, bytes);
+    onHeld();
+    await last;
+    yield body.subarray(bytes);
+  };
+
 export interface HeldRequest {
   readonly method: string;
   readonly path: string;
