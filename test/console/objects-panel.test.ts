@@ -203,7 +203,7 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
         `${server.url}/console/buckets/summed/objects?${new URLSearchParams({ key: `of-${name}` })}`,
       );
       const panel = tab.page.getByRole('region', { name: `of-${name}`, exact: true });
-      await panel.getByText(`Checksum ${name.toLowerCase()}`, { exact: true }).waitFor({ timeout: 20_000 });
+      await panel.getByText(`Checksum ${name.toLowerCase()}`, { exact: true }).waitFor({ timeout: 60_000 });
       await panel.getByRole('button', { name: `Copy: ${value}`, exact: true }).waitFor();
     }
   });

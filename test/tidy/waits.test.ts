@@ -59,7 +59,7 @@ function findHasty(source: string): readonly string[] {
     const timeout = timeoutOf(args.at(-1));
     const isWait = /^vi\.wait(For|Until)$/.test(name);
     if (isWait && args.length < 2) wrong.push(`${line}: ${name} without options waits for one second`);
-    if ((isWait || name.endsWith('poll')) && (timeout ?? waitMsMin) < waitMsMin)
+    if ((isWait || /(poll|\.waitFor|…waitFor)$/.test(name)) && (timeout ?? waitMsMin) < waitMsMin)
       wrong.push(`${line}: ${name} waits for ${timeout} ms only`);
     if (/^(test|it)(\.|$)/.test(name) && (timeout ?? testMs) < testMs)
       wrong.push(`${line}: a test has ${timeout} ms only`);
@@ -83,6 +83,7 @@ test('hasty waits are found', () => {
     'await vi.waitFor(() => seen());',
     'await vi.waitFor(() => seen(), { timeout: 5_000, interval: 10 });',
     'await expect.poll(seen, { timeout: 10_000 }).toBe(1);',
+    "await page.getByText('a').waitFor({ timeout: 20_000 });",
     "test('a', async () => {}, 30_000);",
     "test.each([1])('a', async () => {}, 30_000);",
     'expect(performance.now() - began).toBeLessThan(1_500);',
