@@ -6,6 +6,7 @@ import type { Gateway } from '../../src/gateway.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { WireHeaders } from '../../src/protocol/wire.ts';
 import { serve } from '../../src/runtime/node/node-server.ts';
+import { policyOf } from '../support/access.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, openGateway } from '../support/gateway.ts';
 import { type RequestSpec, type SignedRequest, signer } from '../support/sign.ts';
@@ -103,12 +104,7 @@ describe('large replies that clients do not read', () => {
       [world.bob, 'of-bob'],
     ] as const)
       await client.put(`/${bucket}?policy`, {
-        body: JSON.stringify({
-          Version: '2012-10-17',
-          Statement: [
-            { Effect: 'Allow', Principal: '*', Action: 's3:ListBucket', Resource: `arn:aws:s3:::${bucket}` },
-          ],
-        }),
+        body: policyOf({ Action: 's3:ListBucket', Resource: `arn:aws:s3:::${bucket}` }),
       });
     const unread = [];
     for (let at = 0; at < 8; at += 1)
@@ -154,10 +150,8 @@ describe('large replies that clients do not read', () => {
       await owner.put(`/${bucket}`);
       await owner.put(`/${bucket}/key`, { body: content });
     }
-    const resource = 'arn:aws:s3:::of-alice/*';
-    const statement = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource: resource };
-    const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
-    await client.put('/of-alice?policy', { body: policy });
+    const body = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::of-alice/*' });
+    await client.put('/of-alice?policy', { body });
     const ask = () => askUnread(gateway, { target: '/of-alice/key', headers: [['host', 'localhost']] });
     const unread = [];
     // 256 KiB each. Anonymous callers hold half of the memory at most, and those of one bucket's account three quarters of that.

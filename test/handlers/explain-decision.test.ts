@@ -4,7 +4,7 @@ import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { openActions } from '../support/actions.ts';
 import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { must, openUser } from '../support/iam-users.ts';
+import { allow, must, openUser } from '../support/iam-users.ts';
 
 const policy = {
   Version: '2012-10-17',
@@ -373,9 +373,7 @@ test('a refused request whose operation alone is allowed needed a further action
   await using world = await openGateway();
   await world.client.put('/bucket');
   await world.client.put('/bucket/key', { body: 'x' });
-  const statement = { Effect: 'Allow', Action: 's3:PutObject', Resource: '*' };
-  const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
-  const { credential } = await openUser(world, 'carol', { policy });
+  const { credential } = await openUser(world, 'carol', { policy: allow('s3:PutObject') });
   const carol = world.as({ credential });
   const ask = async (reply: Awaited<ReturnType<typeof carol.put>>) =>
     JSON.parse((await why(world, { requestId: reply.header('*-request-id') })).text);
