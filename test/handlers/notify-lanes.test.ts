@@ -194,7 +194,7 @@ test.each<[how: string, owner: string, bad: Answer]>([
     const down = await openWebhookSink();
     await using world = await openNotifyWorld({
       targets: targetsAt({ hook: down }),
-      settings: { SVC_NOTIFY_TIMEOUT: how === 'never answers' ? '300ms' : '10s' },
+      settings: { SVC_NOTIFY_TIMEOUT: how === 'never answers' ? '2s' : '10s' },
     });
     const { client, clock } = world;
     const other = owner === 'another account' ? world.world.as({ credential: bob }) : client;
