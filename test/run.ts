@@ -220,7 +220,7 @@ async function onUpstream(): Promise<Counts> {
   return counts;
 }
 
-/** What operators and tenants change by the console's pages. */
+/** Half of the files in which operators and tenants change things by the console's pages: all of them would take CI five minutes. */
 const consoleRoutines = ['danger', 'identity', 'routines'];
 
 /** On embedded metadata and files they are among the other suites. */

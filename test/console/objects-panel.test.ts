@@ -191,8 +191,15 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
 
   test('shows callers without admin:StatObject the checksum of an object, whichever algorithm it has', async () => {
     await send(server, 'PUT', '/summed');
-    const actions = ['s3:ListBucket', 's3:ListAllMyBuckets', 's3:GetObject'];
-    const reader = await openUser(server, 'sums', { actions });
+    const statements = [
+      { Effect: 'Allow', Action: 's3:ListAllMyBuckets', Resource: '*' },
+      {
+        Effect: 'Allow',
+        Action: ['s3:ListBucket', 's3:GetObject'],
+        Resource: ['arn:aws:s3:::summed', 'arn:aws:s3:::summed/*'],
+      },
+    ];
+    const reader = await openUser(server, 'sums', { statements });
     const hasher = portableHasher();
     await using tab = await world.open('/buckets/summed/objects', { as: reader });
     for (const name of checksumNames) {

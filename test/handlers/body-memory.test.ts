@@ -1,7 +1,5 @@
 /** Bodies that are read whole take memory from a common budget, which is a share of `SVC_MEMORY_MAX`. */
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { bodyBudget, type MemoryHolder, SharedMemory } from '../../src/base/body-budget.ts';
 import type { Context } from '../../src/context.ts';
@@ -10,6 +8,7 @@ import { alice, bob, openGateway } from '../support/gateway.ts';
 import { deletion } from '../support/gateway-bodies.ts';
 import type { Answer, Ask } from '../support/gateway-client.ts';
 import { holdingAfter } from '../support/held-body.ts';
+import { heldBytes } from '../support/held-bytes.ts';
 import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 
 const MiB = 1024 * 1024;
@@ -273,15 +272,6 @@ test('forms from one network leave memory to the owner of the access key that th
   expect((await Promise.all(own)).map(({ status }) => status)).toEqual(Array(8).fill(200));
   expect((await Promise.all(others)).map(({ status }) => status)).toContain(400);
 });
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-function heldBytes(): number {
-  collect();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
 
 test('a form that arrives in chunks of one byte holds little more than its bytes before its signature is verified', async () => {
   await using world = await openGateway();

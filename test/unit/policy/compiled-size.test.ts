@@ -1,21 +1,11 @@
 /** The estimated memory of a compiled policy is never less than its real memory. */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { type PolicyDocument, parsePolicy } from '../../../src/auth/policy/document.ts';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';
 import { anonymous } from '../../../src/auth/policy/request.ts';
 import { compiledSizeMax } from '../../../src/auth/policy/variables.ts';
 import { heavyPolicies } from '../../support/heavy-policies.ts';
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-function heldBytes(): number {
-  collect();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
+import { heldBytes } from '../../support/held-bytes.ts';
 
 const copies = 8;
 
