@@ -41,8 +41,15 @@ else {
   wideColumnContract('wide-column, a ring', {
     hosts: async () => ring.hosts,
     keyspace: `contract_${randomBytes(4).toString('hex')}`,
-    // One node runs the laws of shards and splits; the ring moves rows between shards under faults below.
-    only: ['commits', 'fences', 'intents', 'several processes'],
+    only: [
+      'commits',
+      'shards',
+      'fences',
+      'intents',
+      'splits',
+      'several processes',
+      'splits by several processes',
+    ],
   });
 
   test(
