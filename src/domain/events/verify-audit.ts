@@ -31,6 +31,7 @@ export interface AuditGap {
    * - `chain-broken`: a seal names another seal before it
    * - `sealed-early`: the hour is not over, so a clock was ahead when it was sealed; only the first such hour is named
    * - `rows-removed`, `rows-added`, `rows-altered`: the rows of the hour are not those that were sealed
+   * - `rows-damaged`: rows of the hour cannot be read, which is no proof that they were changed
    */
   readonly kind:
     | 'seal-missing'
@@ -39,7 +40,8 @@ export interface AuditGap {
     | 'sealed-early'
     | 'rows-removed'
     | 'rows-added'
-    | 'rows-altered';
+    | 'rows-altered'
+    | 'rows-damaged';
   readonly hour: number;
   readonly sealedRows?: number;
   readonly foundRows?: number;
@@ -137,16 +139,16 @@ async function verifyChain(
   if (first === undefined) return ended();
   const start = Math.max(first, from ?? first);
   const now = await ctx.metadata.now();
-  let previous: Previous = (await sealBefore(ctx, { hour: start, first })) ?? 'missing';
+  let previous: Previous = (await sealBefore(ctx, { hour: start, first })) ?? missing;
   let hour = start;
   let isEarly = false;
   for (let read = 0, rows = 0; ; ) {
     const page = await pageAuditSeals(ctx.metadata, { hour, limit: pageSeals });
     for (const seal of page) {
       await rest();
-      if (previous === 'missing') gaps.push({ kind: 'seal-missing', hour: hour - 1 });
+      if (previous === missing) gaps.push({ kind: 'seal-missing', hour: hour - 1 });
       if (seal.hour !== hour) gaps.push({ kind: 'seal-missing', hour });
-      if (previous === 'missing' || seal.hour !== hour) previous = unknown;
+      if (previous === missing || seal.hour !== hour) previous = unknown;
       hour = seal.hour;
       const { gap, isAuthentic } = await verifySeal(ctx, seal, previous);
       if (!isAuthentic) counts = { ...counts, unauthenticated: counts.unauthenticated + 1 };
@@ -177,7 +179,9 @@ async function verifyChain(
 
 /** Nothing is known of the seal before, so what the next one says of it is not compared. */
 const unknown = Symbol('unknown');
-type Previous = string | 'missing' | typeof unknown;
+/** The hour before has no seal. */
+const missing = Symbol('missing');
+type Previous = string | typeof missing | typeof unknown;
 
 type Counts = Omit<Verification, 'head' | 'gaps' | 'furtherGaps' | 'next'>;
 
@@ -241,10 +245,15 @@ async function compareRows(
   const found: SlotDigest[] = [];
   for (let slot = 0; slot < auditSlots; slot += 1) found.push(await digestSlot(ctx, { hour, slot, rest }));
   const foundRows = found.reduce((sum, { rows }) => sum + rows, 0);
-  if (found.every(({ digest }, slot) => digest === slots[slot])) return { rows: foundRows };
-  // Damage since the seal: what the rows said is unknown, which is no proof that they were changed.
-  for (const { damage } of found) if (damage !== undefined) throw damage;
-  const kind = foundRows < seal.rows ? 'rows-removed' : foundRows > seal.rows ? 'rows-added' : 'rows-altered';
+  const changed = found.filter(({ digest }, slot) => digest !== slots[slot]);
+  if (changed.length === 0) return { rows: foundRows };
+  const kind = changed.every(({ damage }) => damage !== undefined)
+    ? 'rows-damaged'
+    : foundRows < seal.rows
+      ? 'rows-removed'
+      : foundRows > seal.rows
+        ? 'rows-added'
+        : 'rows-altered';
   return { gap: { kind, hour, sealedRows: seal.rows, foundRows } };
 }
 

@@ -55,6 +55,7 @@ const gap = jsonObject({
     'rows-removed',
     'rows-added',
     'rows-altered',
+    'rows-damaged',
   ]),
   hour: isoTime,
   sealedRows: jsonOptional(count),
