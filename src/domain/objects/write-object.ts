@@ -79,7 +79,8 @@ async function writeReserved(
   requested: NewObject & { readonly reservation?: Reservation },
   content: Content,
 ): Promise<WrittenObject> {
-  const object = requested.conditions === undefined ? requested : await checkEarly(ctx, requested);
+  const conditions = requested.conditions && (await checkEarly(ctx, requested, requested.conditions));
+  const object = { ...requested, conditions };
   const { bucket, key, storageClass, objectKey, requestId, signal } = object;
   const cluster = await placeWrite(ctx, object, requestId);
   // The id is stored beside the bytes too, so that an index rebuilt from them has the version ids that clients know.
@@ -106,12 +107,15 @@ async function writeReserved(
   });
 }
 
-/** A conditional write that cannot hold is refused before its body is read. @returns it with the head that it was checked against */
-async function checkEarly<O extends NewObject>(ctx: WriteCtx, object: O): Promise<O> {
-  const { bucket, key, conditions = {} } = object;
-  const seen = conditions.seen ?? { head: await findHead(ctx.metadata, bucket, key) };
+/** Refuses a conditional write that cannot hold, ahead of its body. @returns the conditions with the head that they were checked against */
+export async function checkEarly(
+  { metadata }: Pick<WriteCtx, 'metadata'>,
+  { bucket, key }: Pick<NewObject, 'bucket' | 'key'>,
+  conditions: Conditions,
+): Promise<Conditions> {
+  const seen = conditions.seen ?? { head: await findHead(metadata, bucket, key) };
   checkWrite(conditions, presentRow(seen.head));
-  return { ...object, conditions: { ...conditions, seen } };
+  return { ...conditions, seen };
 }
 
 /** Content that is stored already, as a version is about to own it. */

@@ -4,7 +4,7 @@
  */
 import { fail } from '../../base/errors.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects/objects.ts';
+import { clearManifest, manifestRows } from '../../metadata/objects/objects.ts';
 import type { ReplicaDocument } from '../../metadata/objects/properties.ts';
 import {
   everyPart,
@@ -44,8 +44,8 @@ import {
   commitReplica,
   type ReplicaEffects,
 } from '../objects/commit-replica.ts';
-import { type Conditions, checkWrite, presentRow } from '../objects/conditions.ts';
-import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
+import type { Conditions } from '../objects/conditions.ts';
+import { checkEarly, commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { reserveReplica } from '../objects/write-replica.ts';
 import { reserveSize } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
@@ -96,7 +96,7 @@ async function completeReserved(
   completion: Completion,
   reservation: Reservation,
 ): Promise<CompletedUpload> {
-  const { name, parts, conditions, requestId } = completion;
+  const { name, parts, requestId } = completion;
   const found = await openUpload(ctx, name);
   const { session } = found.row;
   assertUploadKey(session.encryption, completion.customerKey);
@@ -105,15 +105,7 @@ async function completeReserved(
   if (stored !== undefined) return stored;
 
   await assertMayDecrypt(ctx, session.encryption, completion.user);
-  if (conditions !== undefined)
-    checkWrite(
-      conditions,
-      presentRow(
-        conditions.seen === undefined
-          ? await findLiveHead(ctx.metadata, name.bucket, name.key)
-          : conditions.seen.head,
-      ),
-    );
+  const conditions = completion.conditions && (await checkEarly(ctx, name, completion.conditions));
   const { size, freed } = await checkParts(ctx, found, completion);
   if (session.replica !== undefined)
     await reserveReplica(ctx, { ...name, document: session.replica, freed }, reservation);
@@ -131,13 +123,17 @@ async function completeReserved(
     const forwarded = { parts: checked.forwarded, account: name.bucket.owner };
     const whole = await completeForwarded(ctx, found.row, forwarded);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
-    const { row, won, counts } = await commitContent(ctx, completion, {
-      session,
-      checked,
-      manifest,
-      op,
-      reservation,
-    });
+    const { row, won, counts } = await commitContent(
+      ctx,
+      { ...completion, conditions },
+      {
+        session,
+        checked,
+        manifest,
+        op,
+        reservation,
+      },
+    );
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, { requestId });
     const result = toResult(completing, row);
