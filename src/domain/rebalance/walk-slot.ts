@@ -47,19 +47,19 @@ export async function walkSlot(
     if (found instanceof MetadataDamaged)
       pass = addDamaged(ctx, tending, { bucket: name, pass, damaged: [found] });
     const bucket = found instanceof MetadataDamaged ? undefined : found?.row;
-    if (bucket !== undefined) {
-      if (pass.bucket !== name) {
-        const { after: _, upload: __, ...fresh } = pass;
-        await note({ ...fresh, bucket: name });
-      }
-      for await (const next of pages(ctx, tending, { bucket, pass })) {
-        await note(next);
-        if (isOver()) return false;
-      }
+    if (bucket === undefined) {
+      await note({ ...pass, bucket: name, after: 'end' });
+      if (isOver()) return false;
+      continue;
     }
-    const { upload: _, ...counted } = pass;
-    await note({ ...counted, bucket: name, after: 'end' });
-    if (isOver()) return false;
+    if (pass.bucket !== name) {
+      const { after: _, upload: __, ...fresh } = pass;
+      await note({ ...fresh, bucket: name });
+    }
+    for await (const next of pages(ctx, tending, { bucket, pass })) {
+      await note(next);
+      if (isOver()) return false;
+    }
   }
   const over: EndedPass = { ...pass, endedAt: await metadata.now() };
   await claimed.put({ slot, ended: withoutPlace(over) });
@@ -84,7 +84,7 @@ const withoutPlace = ({ startedAt, endedAt, clusters, found }: EndedPass): Ended
   found,
 });
 
-/** Yields the position after each page of versions, and then of open uploads. */
+/** Yields the position after each page of versions, and then of open uploads; the last one is the end of the bucket. */
 async function* pages(
   ctx: MoveCtx,
   tending: Tending,
