@@ -192,8 +192,11 @@ function decideNoncurrent(
   const decide = (count: number) => actionOnNoncurrent(lifecycle, { ...facts, newer: count }, now);
   const action = decide(newer.length);
   if (action === undefined) return nothing;
-  let needed = 0;
-  while (needed < newer.length && !isDeepEqual(decide(needed), action)) needed += 1;
+  // The decision changes only where the count reaches the limit of a rule.
+  const counts = [...new Set([0, ...limitsOfNewer(lifecycle)])]
+    .filter((count) => count < newer.length)
+    .sort((a, b) => a - b);
+  const needed = counts.find((count) => isSameAction(decide(count), action)) ?? newer.length;
   const restsOn = newer
     .slice(0, Math.min(needed, checksMax))
     .map(({ row, revision }) => ({ check: historyAt(key, row.version), expect: revision }));
@@ -204,7 +207,13 @@ function decideNoncurrent(
 /** Checks that fit into a commit beside its other changes. A rule that keeps more versions is not checked for those beyond them. */
 const checksMax = 48;
 
-const isDeepEqual = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
+/** How many newer noncurrent versions each rule keeps. */
+const limitsOfNewer = ({ Rule: rules }: Rules['lifecycle']): readonly number[] =>
+  rules.flatMap(({ NoncurrentVersionExpiration: expiration, NoncurrentVersionTransition: moves }) =>
+    [expiration, ...moves].map((each) => each?.NewerNoncurrentVersions ?? 0),
+  );
+
+const isSameAction = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
 
 /** Of a delete marker without a version behind it. */
 function decideMarker({ lifecycle, now }: Rules, version: Stored<ObjectRow>): Found {
