@@ -565,6 +565,8 @@ async function trimAbandoned(ctx: Ctx, queue: AbandonedQueue, signal: AbortSigna
       await clock.sleep(0, signal);
     }
   }
+  // Rows may have been removed between the two counts.
+  if (removed === 0) return;
   telemetry.count('svc_queue_dropped_total', { queue, why: 'rows' }, removed);
   telemetry.log('WARN', 'tasks that were given up were dropped', { queue, why: 'rows', rows: removed });
 }
