@@ -53,7 +53,7 @@ class RunTurns {
   ): Promise<void> {
     const since = clock.elapsed();
     const rest = openTurns(clock, { signal });
-    /** Ahead of the last run, from the first one on: they come after those behind it. */
+    /** Runs whose names sort up to the one that was chosen last. They have their turn after the runs behind it. */
     const ahead = new Map<string, readonly string[]>();
     this.#names.clear();
     let bucketId = '';

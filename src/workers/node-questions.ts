@@ -89,11 +89,11 @@ function splitText(text: string): readonly string[] {
 /** The answers of which all rows are there, by process. */
 async function readAnswers(
   metadata: Pick<MetadataStore, 'scan'>,
-  box: string,
+  id: string,
 ): Promise<ReadonlyMap<string, string>> {
   const answers = new Map<string, string>();
   const partial = new Map<string, string[]>();
-  const cursor = metadata.scan(atAnswers(box));
+  const cursor = metadata.scan(atAnswers(id));
   for (let reads = 0; reads < answerReadsMax; reads += 1) {
     const page = await cursor.next(rowsMax);
     for (const { row } of page) {

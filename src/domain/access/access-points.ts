@@ -274,9 +274,11 @@ export async function reachThrough(
   const bucket = await lookUpBucket(ctx, accessPoint.bucket);
   // One of the former owner's account is left if its creator died before it read the bucket again.
   const isOwn = accessPoint.account === accessPoint.bucketOwner;
-  const isIts = bucket?.id === accessPoint.bucketId && !(isOwn && bucket.owner !== accessPoint.account);
+  const isOfAccessPoint =
+    bucket?.id === accessPoint.bucketId && !(isOwn && bucket.owner !== accessPoint.account);
   // The caller is not authorized yet: it gets the name that it knows, and not that of the bucket.
-  if (bucket === undefined || !isIts) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+  if (bucket === undefined || !isOfAccessPoint)
+    throw fail('NoSuchBucket', { elements: { BucketName: name } });
   return { bucket, accessPoint };
 }
 

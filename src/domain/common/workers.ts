@@ -102,14 +102,15 @@ const longMs = hourMs;
 /** Attempts against operators who change the row concurrently. */
 const attemptsMax = 8;
 
+/** Reads the controls of all workers, and writes damaged ones again (`findControl`). */
 export async function readControls({ metadata }: Pick<Context, 'metadata'>): Promise<WorkerControls> {
   const found = new Map<string, WorkerControl>();
   const damaged: MetadataDamaged[] = [];
   const onDamaged = (each: MetadataDamaged): void => void damaged.push(each);
   for await (const { name, state } of everyTask(metadata, controls, { onDamaged })) found.set(name, state);
   for (const worker of controlledWorkers) {
-    // A look-up alone does not say so: beside a damaged row, a worker without a row cannot be told from one with a damaged row.
-    // The row beside may be the progress of a worker, whose kind is its name, and comes first.
+    // Look up only the workers that a damaged row names: beside a damaged row, a look-up of an absent row throws too. The first part
+    // of a row's text is its kind, which may also be the name of a worker, so only later parts count.
     if (!damaged.some(({ row }) => row.split(/[^a-z-]+/).lastIndexOf(worker) > 0)) continue;
     const control = await findControl({ metadata }, worker).catch(undefinedIfDamaged);
     if (control !== undefined) found.set(worker, control.state);

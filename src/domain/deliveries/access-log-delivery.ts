@@ -77,9 +77,8 @@ interface Pass extends Delivery {
 }
 
 /**
- * @returns whether lines are left of accounts that have had their share of the pass, beside those of logs that were
- *   refused before: the next
- * one is not to wait
+ * @returns whether the next pass begins at once: an account has had its share of this one, and has more lines. Lines of logs that were
+ * refused before do not count.
  */
 export async function deliverLogs(ctx: AccessLogCtx, delivery: Delivery): Promise<boolean> {
   const { metadata } = ctx;
@@ -237,7 +236,7 @@ async function deliver(
   { batch, log, lines, unstored }: Attempt,
 ): Promise<void> {
   const { refused, signal, now } = pass;
-  const fail = (retained: Retained): void => {
+  const retain = (retained: Retained): void => {
     const write = { now, intervalMs: ctx.config.SVC_ACCESSLOG_INTERVAL };
     retainLines(ctx, pass, { sample: batch, log, write, ...retained });
   };
@@ -245,11 +244,11 @@ async function deliver(
     await unstored?.store();
     const why = await deliverBatch(ctx, batch, { ...pass, lines, bucket: unstored?.bucket });
     if (why === undefined) refused.accept(log);
-    else fail({ why });
+    else retain({ why });
   } catch (cause) {
     if (signal.aborted || cause instanceof LeaseLost) throw cause;
     // A batch that is stored stays: the next pass finds out whether its object was committed.
-    fail({ why: 'error', cause });
+    retain({ why: 'error', cause });
   }
 }
 

@@ -12,7 +12,7 @@ import { beginDelivery } from '../deliveries/delivery-trace.ts';
 import { describeDelivery, readSubject, wrapMessage } from '../events/envelope.ts';
 import { labelTarget } from '../events/events.ts';
 import type { LaneQueue, Pass } from '../lanes/pass.ts';
-import { nameObject, nameOwner, ownerAt, type Subject } from '../lanes/target-states.ts';
+import { nameObject, nameSender, type Subject, senderAt } from '../lanes/target-states.ts';
 import { splitServed } from './served-targets.ts';
 
 export type NotifyCtx = Pick<
@@ -113,12 +113,12 @@ async function deliverRows(ctx: NotifyCtx, { rows, ...group }: Group): Promise<v
     await pass.giveUp(row, () => giveUp(ctx, [row], { error, attempts: 0 }));
   }
   // Beside each other, because the target may be slow for one of them.
-  const byOwner = [...Map.groupBy(served, (row) => ownerAt(pass.queue.subjectOf(row))).values()];
-  await inParallel(batchMax, byOwner, (ofOwner) => deliverOwned(ctx, { rows: ofOwner, ...group }));
+  const bySender = [...Map.groupBy(served, (row) => senderAt(pass.queue.subjectOf(row))).values()];
+  await inParallel(batchMax, bySender, (ofSender) => deliverOfSender(ctx, { rows: ofSender, ...group }));
 }
 
 /** Delivers rows of one owner. */
-async function deliverOwned(ctx: NotifyCtx, { target, rows, pass, sizes }: Group): Promise<void> {
+async function deliverOfSender(ctx: NotifyCtx, { target, rows, pass, sizes }: Group): Promise<void> {
   let left = rows;
   let messagesMax = batchMax;
   while (true) {
@@ -131,7 +131,7 @@ async function deliverOwned(ctx: NotifyCtx, { target, rows, pass, sizes }: Group
     if (typeof sink === 'string')
       return reportAway(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
     const subject = pass.queue.subjectOf(first);
-    const sent = left.slice(0, Math.min(messagesMax, sizes.get(nameOwner(subject))));
+    const sent = left.slice(0, Math.min(messagesMax, sizes.get(nameSender(subject))));
     const trace = beginDelivery(ctx, 'notify', {
       rows: sent,
       about: target,
@@ -145,7 +145,7 @@ async function deliverOwned(ctx: NotifyCtx, { target, rows, pass, sizes }: Group
     const ms = ctx.clock.elapsed() - beganAt;
     pass.spent(subject, ms);
     // Without the wait: where others use the sink too, smaller deliveries would only be more of them, and all would wait longer.
-    sizes.record(nameOwner(subject), { ms: ms - waitedMs, messages: delivered });
+    sizes.record(nameSender(subject), { ms: ms - waitedMs, messages: delivered });
     if (delivered > 0) {
       await finishHourlyRows(ctx.metadata, sent.slice(0, delivered));
       pass.delivered(sent.slice(0, delivered));
@@ -237,8 +237,8 @@ async function giveUp(
     const now = await metadata.now();
     const expiresAt = now + config.SVC_NOTIFY_DLQ_RETENTION;
     const tried = { ...row, attempts: row.attempts + attempts };
-    const { bucket } = readSubject(notifyTask(row).message);
-    const { sink } = notifyTask(row);
+    const { sink, message } = notifyTask(row);
+    const { bucket } = readSubject(message);
     await caches.of(AbandonedTasks).giveUp(`${row.due} ${row.id} ${sink}`, now, {
       store: (at) => metadata.apply(deadLetter(tried, { error, now: at, expiresAt, bucket })),
       finish: () => finishHourlyRows(metadata, [row]),
@@ -256,7 +256,7 @@ const toMessage =
     return {
       id: row.id,
       subject: key === undefined ? bucket : `${bucket}/${key}`,
-      owner: ownerAt(of),
+      owner: senderAt(of),
       traceparent,
       ...wrapMessage(message, { row, envelope, storageClass, hasher }),
     };

@@ -16,11 +16,10 @@ import {
 } from '../../metadata/background/tasks.ts';
 import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
-import { undefinedIfDamaged } from '../../metadata/sound-rows.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
 import { isAhead } from '../common/clock-skew.ts';
-import { passOverDamage } from '../common/damaged-buckets.ts';
+import { passOverDamage, unlessDamaged } from '../common/damaged-buckets.ts';
 import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
@@ -106,12 +105,12 @@ async function beginRun(
   const progress = advanceProgress(undefined, measureInventory(run), run.startedAt);
   const put = () =>
     putTask(metadata, runs, { name: nameRun(run), state: run, progress, expect: 'absent', then });
-  const outcome = await put().catch(async (cause: unknown) => {
-    undefinedIfDamaged(cause);
+  let outcome = await unlessDamaged(put);
+  if (outcome instanceof MetadataDamaged) {
     // A run whose row is damaged begins again, under the names of a new run.
     await findSoundTask(metadata, runs, nameRun(run));
-    return put();
-  });
+    outcome = await put();
+  }
   if (outcome.applied) return { run, isNew: true };
   return { run: (await findRun(metadata, run)) ?? run, isNew: false };
 }

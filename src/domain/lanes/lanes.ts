@@ -513,14 +513,14 @@ interface Walk {
 }
 
 /**
- * The rows of a slot, the oldest first. Behind the first row that stays it goes on where the last pass ended, if all
- * before that stays too.
+ * The rows of a slot, the oldest first. Once a row was passed over, the walk skips to the place where the last pass ended, if none of the
+ * targets of the rows between may be tried.
  */
 class SlotWalk {
   readonly #ctx: Ctx;
   readonly #of: Walk;
   #hasPassedOver = false;
-  /** The rows that it has read. */
+  /** How many rows it has read ahead of `from`. `PassedRows` uses it only for a walk that skipped nothing. */
   read = 0;
   /** Where it has gone on; undefined as long as it reads everything. */
   from: Resumption | undefined;

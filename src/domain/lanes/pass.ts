@@ -6,7 +6,7 @@ import { LeaseLost } from '../../metadata/background/leases.ts';
 import type { HourlyRow } from '../../metadata/records/queues.ts';
 import { isStorageFull } from '../../ports/chunk-store.ts';
 import { isStoreFailure } from '../../ports/metadata-store.ts';
-import { nameOwner, type RefusedHow, type Subject, type TargetStates } from './target-states.ts';
+import { nameSender, type RefusedHow, type Subject, type TargetStates } from './target-states.ts';
 
 export interface LaneQueue {
   readonly queue: HourlyQueue;
@@ -93,13 +93,13 @@ export class Pass {
    * others in this slot wait as long.
    */
   spent(subject: Subject, ms: number): void {
-    const name = nameOwner(subject);
+    const name = nameSender(subject);
     this.#spentMs.set(name, (this.#spentMs.get(name) ?? 0) + ms);
   }
 
   /** Whether the owner of the subject has had its share of time. */
   hasHadShare(subject: Subject): boolean {
-    return (this.#spentMs.get(nameOwner(subject)) ?? 0) >= this.#shareMs;
+    return (this.#spentMs.get(nameSender(subject)) ?? 0) >= this.#shareMs;
   }
 
   mayTryTarget(target: string): boolean {

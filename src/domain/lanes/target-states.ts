@@ -37,10 +37,10 @@ export interface Subject {
 export const nameObject = (target: string, tenant: string, key: string): string =>
   `${target} ${tenant} ${fnv32a(key).toString(36)}`;
 
-/** Who shares out a target with others: an account, or a bucket where there is one account. */
-export const ownerAt = ({ account, tenant }: Subject): string => account ?? tenant;
+/** Whose deliveries take turns at a target: those of an account, or of a bucket where the queue names no account. */
+export const senderAt = ({ account, tenant }: Subject): string => account ?? tenant;
 
-export const nameOwner = (subject: Subject): string => `${subject.target} ${ownerAt(subject)}`;
+export const nameSender = (subject: Subject): string => `${subject.target} ${senderAt(subject)}`;
 
 const nameAccount = ({ target, account = '' }: Subject): string => `${target} ${account}`;
 

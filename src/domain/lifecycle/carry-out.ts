@@ -79,7 +79,7 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
   const { version } = action;
   const { key } = version.row;
   const known = version.row.slot === headSlot ? version : undefined;
-  const restsOn = openChecks(action);
+  const restsOn = openChecks('restsOn' in action ? action.restsOn : undefined);
   const { done } = await changeKey(ctx, {
     bucket,
     key,
@@ -106,11 +106,10 @@ async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<b
 }
 
 /**
- * What the commit of an action checks; undefined from the second attempt on, if it checks anything: one of these versions may have refused
- * the first one, and a later pass counts them again.
+ * Returns the checks for the first attempt of a commit, and undefined for later ones if there are any: one of the checked versions may
+ * have refused the first attempt, and a later pass counts them again.
  */
-function openChecks(action: DueAction): () => RestsOn | undefined {
-  const checks = 'restsOn' in action ? (action.restsOn ?? []) : [];
+function openChecks(checks: RestsOn = []): () => RestsOn | undefined {
   let isFirst = true;
   return () => {
     const answer = isFirst || checks.length === 0 ? checks : undefined;
@@ -163,7 +162,7 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
     const move = { bucket, row: { ...row, storageClass }, to, pace, signal };
     if (!(await moveVersion(ctx, { ...move, leaves: ({ id }) => leaving.has(id) }))) return false;
   }
-  const restsOn = openChecks({ do: 'transition', rule: '', ...transition });
+  const restsOn = openChecks(transition.restsOn);
   const { done } = await changeKey(ctx, {
     bucket,
     key: row.key,

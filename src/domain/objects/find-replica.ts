@@ -96,8 +96,8 @@ export function planReplica(around: Neighbours, { fresh, version, isNull }: Plac
     put: isNull ? { ...head.row, nullVersion: version } : head.row,
     expect: head.revision,
   };
-  if (!isNull) return { changes: [insertion, noted], before: [head.row], gone: [], fresh: row };
-  if (oldNull === undefined) return { changes: [insertion, noted], before: [head.row], gone: [], fresh: row };
+  if (!isNull || oldNull === undefined)
+    return { changes: [insertion, noted], before: [head.row], gone: [], fresh: row };
   const removal = { remove: historyAt(head.row.key, oldNull.row.version), expect: oldNull.revision };
   return {
     changes: [insertion, noted, removal],

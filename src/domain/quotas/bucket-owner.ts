@@ -249,15 +249,12 @@ async function announce(
     if (attempt > 0) await ctx.clock.sleep(pauseMs(ctx, attempt));
     const { head, shares } = await readShares(metadata, scope);
     const now = await metadata.now();
-    const creating = shares.filter(({ row }) => row.at + creatingMsMax > now);
     // After the announcements: a bucket that was created between the two reads is counted twice, and never not at all.
     const names = await readNames(ctx, holder, maxBuckets);
     if (names.has(name) || (exists !== true && (await findBucket(metadata, name)) !== undefined))
       return undefined;
-    for (const { row } of creating) names.add(row.holder);
+    assertWithin({ holder, maxBuckets }, { names, shares, now, name });
     const own = shares.find(({ row }) => row.holder === name);
-    names.delete(name);
-    if (names.size >= maxBuckets) throw tooMany(holder, maxBuckets, names.size);
     const put = { scope, holder: name, bytes: 0, objects: 1, at: now };
     const outcome = await commitShares(metadata, { scope, head, at: now }, [
       { put, expect: own?.revision ?? 'absent' },
@@ -265,6 +262,26 @@ async function announce(
     if (outcome.applied) return { scope, revision: outcome.revision, at: now, holder, maxBuckets };
   }
   throw fail('OperationAborted');
+}
+
+/** @throws QuotaExceeded where the buckets, with those that are being created, leave no room for this one */
+function assertWithin(
+  { holder, maxBuckets }: Pick<Announcement, 'holder' | 'maxBuckets'>,
+  {
+    names,
+    shares,
+    now,
+    name,
+  }: {
+    readonly names: Set<string>;
+    readonly shares: Awaited<ReturnType<typeof readShares>>['shares'];
+    readonly now: number;
+    readonly name: string;
+  },
+): void {
+  for (const { row } of shares) if (row.at + creatingMsMax > now) names.add(row.holder);
+  names.delete(name);
+  if (names.size >= maxBuckets) throw tooMany(holder, maxBuckets, names.size);
 }
 
 const tooMany = (holder: QuotaHolder, maxBuckets: number, used: number) =>
@@ -284,9 +301,7 @@ async function assertCounted(
   if (at + creatingMsMax > now) return;
   const { shares } = await readShares(metadata, scope);
   const names = await readNames(ctx, holder, maxBuckets);
-  for (const { row } of shares) if (row.at + creatingMsMax > now) names.add(row.holder);
-  names.delete(name);
-  if (names.size >= maxBuckets) throw tooMany(holder, maxBuckets, names.size);
+  assertWithin({ holder, maxBuckets }, { names, shares, now, name });
 }
 
 /** The names of the holder's buckets, up to one more than the limit. */

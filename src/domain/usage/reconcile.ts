@@ -56,7 +56,10 @@ async function advance(
   return { term, progress, revision: outcome.revision };
 }
 
-/** Examines the next bucket of the pass, if one is due; its end removes rate limits of buckets that are gone. `found` is absent where no bucket was examined. */
+/**
+ * Examines the next bucket of the pass, if one is due. At the end of a pass it removes the rate limits of buckets that are gone. `found`
+ * is absent where it examined no bucket.
+ */
 export async function stepReconcile(
   ctx: Ctx,
   saved: SavedReconcile,

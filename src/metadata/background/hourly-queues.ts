@@ -106,8 +106,8 @@ type Within = { readonly queue: HourlyQueue } & ({ readonly slotKey: string } | 
 type HourlyOptions = QueuedOptions & { readonly task: unknown };
 
 /**
- * The row of a new task, in its hour. The hour is announced first, by a write of its own: an announced hour may have no rows, but every row
- * is in an announced hour. A row never goes into a closed hour, because the leader deletes closed hours whole.
+ * Makes the row of a task in its hour. It announces the hour first, by a write of its own: an announced hour may have no rows, but every
+ * row is in an announced hour. A row never goes into a closed hour, because the leader deletes closed hours whole.
  */
 export async function placeRow(
   { caches, metadata, clock, trace }: QueueCtx,
@@ -154,7 +154,9 @@ export async function queuedTask(
   const bytes = rowBytes(row);
   const bytesMax = commitLimits.rowBytes - failureBytes;
   if (bytes > bytesMax)
-    throw new RowTooLong(`a task of the queue ${at.queue} takes ${bytesMax} bytes, not ${bytes}`);
+    throw new RowTooLong(
+      `a task of the queue ${at.queue} may take ${bytesMax} bytes; this one takes ${bytes}`,
+    );
   return putHourlyRow(row);
 }
 
