@@ -5,8 +5,8 @@
  * `npm test -- test/handlers`.
  */
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { globSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { basename, join, relative } from 'node:path';
 import { type ConsoleEngines, consoleEngines } from './console/on-engines.ts';
 import { noChromium } from './console/world.ts';
 import { noCassandra, sharedNodeVariable, startCassandra } from './support/engines/cassandra.ts';
@@ -89,8 +89,8 @@ function noteFailures({ name, status, message, assertionResults }: SuiteResult):
 const quickFolders = ['tidy', 'unit', 'handlers', 'attacks', 'contract'].map((name) => `test/${name}`);
 
 /**
- * Folders whose suites start servers, engines or browsers. On CI every other file of them runs, because all take up to two hours on two
- * cores: a tree has one of two turns, and what one turn leaves out is in the other. The other folders run each time.
+ * Folders whose suites take long, with servers, engines or browsers. On CI every other file of them runs, because all take up to two
+ * hours on two cores: a tree has one of two turns, and what one turn leaves out is in the other. The other folders run each time.
  */
 const inTurns = [
   'ceph',
@@ -112,27 +112,23 @@ type Turn = 0 | 1;
  * A checkout without git has turn 0.
  */
 function readTurn(argument: string): Turn {
-  const [, chosen] = argument.split('=');
-  if (chosen !== undefined) return chosen === '1' ? 1 : 0;
+  const chosen = ([0, 1] as const).find((turn) => argument === `--turn=${turn}`);
+  if (chosen !== undefined) return chosen;
+  if (argument !== '--turn') throw new Error(`${argument} is not --turn, --turn=0 or --turn=1`);
   const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD^{tree}'], { cwd: root, encoding: 'utf8' });
   return status === 0 && Number.parseInt(stdout.trim().slice(-1), 16) % 2 === 1 ? 1 : 0;
 }
 
 /** The folders that run each time, and the files of the others whose turn it is. */
 function pathsOf(turn: Turn): readonly string[] {
-  const folders = readdirSync(join(root, 'test'), { withFileTypes: true }).filter((entry) =>
-    entry.isDirectory(),
-  );
-  const always = folders.filter(({ name }) => !inTurns.includes(name)).map(({ name }) => `test/${name}/`);
-  const files = inTurns.flatMap((folder) =>
-    readdirSync(join(root, 'test', folder))
-      .filter((name) => name.endsWith('.test.ts'))
-      .sort()
-      .map((name) => `test/${folder}/${name}`),
+  const folders = globSync('test/*/', { cwd: root }).filter((path) => !inTurns.includes(basename(path)));
+  const exclude = ['**/node_modules/**'];
+  const files = inTurns.flatMap((name) =>
+    globSync(`test/${name}/**/*.test.ts`, { cwd: root, exclude }).sort(),
   );
   const chosen = files.filter((_, at) => at % 2 === turn);
   process.stdout.write(`\n== turn ${turn}: ${chosen.length} of ${files.length} files that take turns\n`);
-  return [...always, ...chosen];
+  return [...folders.map((path) => `${path}/`), ...chosen];
 }
 
 const mode = process.argv[2] ?? '';
@@ -203,28 +199,27 @@ interface StorageEngine {
   start(): Promise<AsyncDisposable & { readonly at: readonly string[] }>;
 }
 
-const storageEngines = {
-  TiKV: {
-    name: 'TiKV',
-    backend: 'ordered-kv',
-    missing: noTikv,
-    setting: 'SVC_KV_PD_ENDPOINTS',
-    start: async () => {
-      const engine = await startTikv();
-      return Object.assign(engine, { at: engine.endpoints });
-    },
+const tikv: StorageEngine = {
+  name: 'TiKV',
+  backend: 'ordered-kv',
+  missing: noTikv,
+  setting: 'SVC_KV_PD_ENDPOINTS',
+  start: async () => {
+    const engine = await startTikv();
+    return Object.assign(engine, { at: engine.endpoints });
   },
-  Cassandra: {
-    name: 'Cassandra',
-    backend: 'wide-column',
-    missing: noCassandra,
-    setting: 'SVC_WIDECOL_HOSTS',
-    start: async () => {
-      const engine = await startCassandra();
-      return Object.assign(engine, { at: engine.hosts });
-    },
+};
+
+const cassandra: StorageEngine = {
+  name: 'Cassandra',
+  backend: 'wide-column',
+  missing: noCassandra,
+  setting: 'SVC_WIDECOL_HOSTS',
+  start: async () => {
+    const engine = await startCassandra();
+    return Object.assign(engine, { at: engine.hosts });
   },
-} satisfies Record<string, StorageEngine>;
+};
 
 async function onEngine({
   name,
@@ -276,9 +271,9 @@ const consoleRoutines = ['access', 'danger', 'identity', 'journal', 'operators',
 /** On embedded metadata and files they are among the other suites. */
 async function routinesOnEngines(): Promise<Counts | undefined> {
   if (noCassandra !== undefined || noCeph !== undefined || noChromium !== undefined) return undefined;
-  await using cassandra = await startCassandra();
+  await using node = await startCassandra();
   await using ceph = await startCeph();
-  const engines: ConsoleEngines = { hosts: cassandra.hosts, conf: ceph.conf };
+  const engines: ConsoleEngines = { hosts: node.hosts, conf: ceph.conf };
   process.env[consoleEngines] = JSON.stringify(engines);
   const files = consoleRoutines.map((name) => `test/console/${name}.test.ts`);
   const { passed, failed } = suites('the routines of the console on Cassandra and Ceph', files);
@@ -296,13 +291,13 @@ function laws(engine: string, rest: readonly string[]): Counts {
 async function chosenSuites(): Promise<readonly (Counts | undefined)[]> {
   if (isWhole) {
     // One node for all suites, because its start takes 15 s of both cores. TiKV's takes one.
-    await using cassandra = noCassandra === undefined ? await startCassandra() : undefined;
-    if (cassandra !== undefined) process.env[sharedNodeVariable] = cassandra.hosts.join(',');
+    await using node = noCassandra === undefined ? await startCassandra() : undefined;
+    if (node !== undefined) process.env[sharedNodeVariable] = node.hosts.join(',');
     const all: (Counts | undefined)[] =
       turn === undefined ? [suites('every suite', args)] : [suites('the suites of this turn', pathsOf(turn))];
     // Balanced: the suites of turn 0 take longer, and so do Cassandra and the routines.
-    if (turn !== 1) all.push(await onEngine(storageEngines.TiKV), await onUpstream());
-    if (turn !== 0) all.push(await onEngine(storageEngines.Cassandra), await routinesOnEngines());
+    if (turn !== 1) all.push(await onEngine(tikv), await onUpstream());
+    if (turn !== 0) all.push(await onEngine(cassandra), await routinesOnEngines());
     return all;
   }
   if (args[0] === '--routines') return [await routinesOnEngines()];

@@ -117,7 +117,7 @@ async function deliverRows(ctx: NotifyCtx, { rows, ...group }: Group): Promise<v
   await inParallel(batchMax, bySender, (ofSender) => deliverOfSender(ctx, { rows: ofSender, ...group }));
 }
 
-/** Delivers rows of one owner. */
+/** Delivers rows of one sender. */
 async function deliverOfSender(ctx: NotifyCtx, { target, rows, pass, sizes }: Group): Promise<void> {
   let left = rows;
   let messagesMax = batchMax;

@@ -247,14 +247,14 @@ async function compareRows(
   const foundRows = found.reduce((sum, { rows }) => sum + rows, 0);
   const changed = found.filter(({ digest }, slot) => digest !== slots[slot]);
   if (changed.length === 0) return { rows: foundRows };
-  const kind = changed.every(({ damage }) => damage !== undefined)
-    ? 'rows-damaged'
-    : foundRows < seal.rows
-      ? 'rows-removed'
-      : foundRows > seal.rows
-        ? 'rows-added'
-        : 'rows-altered';
+  const isUnread = changed.every(({ damage }) => damage !== undefined);
+  const kind = isUnread ? 'rows-damaged' : nameChange(foundRows, seal.rows);
   return { gap: { kind, hour, sealedRows: seal.rows, foundRows } };
+}
+
+function nameChange(foundRows: number, sealedRows: number): AuditGap['kind'] {
+  if (foundRows === sealedRows) return 'rows-altered';
+  return foundRows < sealedRows ? 'rows-removed' : 'rows-added';
 }
 
 /** What contradicts that the chain ends where its head says. */

@@ -97,7 +97,7 @@ export class Pass {
     this.#spentMs.set(name, (this.#spentMs.get(name) ?? 0) + ms);
   }
 
-  /** Whether the owner of the subject has had its share of time. */
+  /** Whether the sender of the subject has had its share of time. */
   hasHadShare(subject: Subject): boolean {
     return (this.#spentMs.get(nameSender(subject)) ?? 0) >= this.#shareMs;
   }

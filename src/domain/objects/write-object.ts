@@ -79,8 +79,11 @@ async function writeReserved(
   requested: NewObject & { readonly reservation?: Reservation },
   content: Content,
 ): Promise<WrittenObject> {
-  const conditions = requested.conditions && (await checkEarly(ctx, requested, requested.conditions));
-  const object = { ...requested, conditions };
+  const { conditions } = requested;
+  const object =
+    conditions === undefined
+      ? requested
+      : { ...requested, conditions: await checkEarly(ctx, requested, conditions) };
   const { bucket, key, storageClass, objectKey, requestId, signal } = object;
   const cluster = await placeWrite(ctx, object, requestId);
   // The id is stored beside the bytes too, so that an index rebuilt from them has the version ids that clients know.

@@ -273,15 +273,16 @@ function assertWithin(
     now,
     name,
   }: {
-    readonly names: Set<string>;
+    readonly names: ReadonlySet<string>;
     readonly shares: Awaited<ReturnType<typeof readShares>>['shares'];
     readonly now: number;
     readonly name: string;
   },
 ): void {
-  for (const { row } of shares) if (row.at + creatingMsMax > now) names.add(row.holder);
-  names.delete(name);
-  if (names.size >= maxBuckets) throw tooMany(holder, maxBuckets, names.size);
+  const others = new Set(names);
+  for (const { row } of shares) if (row.at + creatingMsMax > now) others.add(row.holder);
+  others.delete(name);
+  if (others.size >= maxBuckets) throw tooMany(holder, maxBuckets, others.size);
 }
 
 const tooMany = (holder: QuotaHolder, maxBuckets: number, used: number) =>
