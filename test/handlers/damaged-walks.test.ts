@@ -23,6 +23,7 @@ import { makeRole, roleArnOf } from '../support/replication-role.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
+const dayMs = 86_400_000;
 
 const keys = ['key-0', 'key-1', 'key-2'];
 
@@ -228,6 +229,35 @@ test('a resync waits for the long queue of its own destination only', async () =
   });
   expect(await admin.must('GET', `/replication/resync/${free}`)).toMatchObject({ state: 'done', queued: 3 });
 });
+
+test.each([
+  ['entry in the list of uploads', /^upload_index .*"key-0"/],
+  ['session', undefined],
+])(
+  'DeleteBucket succeeds where the %s of one upload is damaged, and gc aborts the others',
+  async (_, entry) => {
+    const rows = new DamagedRows();
+    const clock = virtualClock(Date.UTC(2026, 0, 1));
+    await using world = await openGateway({ clock, wrap: rows.wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    const uploads: string[] = [];
+    for (const key of keys) {
+      const uploadId = (await client.post(`/bucket/${key}?uploads`)).one('UploadId') ?? '';
+      await client.put(`/bucket/${key}?uploadId=${uploadId}&partNumber=1`, { body: 'part' });
+      uploads.push(uploadId);
+    }
+    rows.patterns.add(entry ?? new RegExp(`^uploads .*"${uploads[0]}"`));
+    expect((await client.delete('/bucket')).status).toBe(204);
+    await world.gc();
+    expect(await world.stored()).toHaveLength(1);
+    rows.patterns.clear();
+    // gc tries its row again after a delay.
+    clock.jump(dayMs);
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+  },
+);
 
 test('gc deletes what the other rows of a slot name where one of its rows is damaged', async () => {
   const rows = new DamagedRows();

@@ -12,8 +12,9 @@ import {
 import { findIam, toRecord } from '../../metadata/iam.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { uploadsIn } from '../../metadata/objects/uploads.ts';
+import { soundPage } from '../../metadata/sound-rows.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
-import type { Stored } from '../../ports/metadata-store.ts';
+import type { SideChange, Stored } from '../../ports/metadata-store.ts';
 import { assertNoAccessPoint, listAccessPoints } from '../access/access-points.ts';
 import { type AuthorizedBucket, assertOpen, changeBucket, findAuthorized } from '../common/buckets.ts';
 import { queueUploadsOf } from '../common/garbage.ts';
@@ -125,7 +126,7 @@ async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketR
 
 /**
  * Deletes an empty bucket: closes it to writers, checks that it is empty, then removes it or opens it again. Open uploads
- * do not keep a bucket: they are aborted once it is gone, after a kill by gc.
+ * do not keep a bucket: they are aborted once it is gone. The commit that removes it queues them, so gc aborts those that are left.
  */
 export async function deleteBucket(
   ctx: Ctx,
@@ -148,23 +149,24 @@ export async function deleteBucket(
   const at = objectsAt(closed.row);
   // One generation above the row's, to fence writers that read the closed row too.
   await ctx.metadata.raiseFence(at, closed.row.generation + 1);
+  let uploads: readonly SideChange[];
+  let records: readonly SideChange[];
   try {
     await assertUnused();
     await assertEmpty(ctx, closed.row);
+    uploads = await queueUploads(ctx, bucket.id, requestId);
+    records = await recorded(record);
   } catch (cause) {
     // Reopen it now, so that writers need not wait until `closedMaxMs` has passed.
     const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
     await replaceBucket(ctx.metadata, closed, reopened);
     throw cause;
   }
-  const [upload] = await ctx.metadata.scan(uploadsIn(bucket.id)).next(1);
-  const uploads =
-    upload === undefined ? [] : [queueUploadsOf(bucket.id, { requestId, due: await ctx.metadata.now() })];
-  const outcome = await removeBucket(ctx.metadata, closed, [...uploads, ...(await recorded(record))]);
+  const outcome = await removeBucket(ctx.metadata, closed, [...uploads, ...records]);
   if (!outcome.applied) throw fail('OperationAborted');
   record?.applied();
   // Not before: had this process been paused until others opened the bucket again, it would abort uploads that clients go on with.
-  if (upload !== undefined) await abortUploadsIn(ctx, bucket.id, requestId).catch(() => undefined);
+  if (uploads.length > 0) await abortUploadsIn(ctx, bucket.id, requestId).catch(() => undefined);
   // The bucket is gone, whatever becomes of its limit: a repeated deletion would find no bucket. Ids are not reused, so a
   // limit that stays limits nothing; `dropStrayLimits` removes it.
   await dropRateLimit(ctx, { kind: 'bucket', id: bucket.id }).catch(() => undefined);
@@ -173,6 +175,17 @@ export async function deleteBucket(
 async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> {
   const [remains] = await ctx.metadata.scan(objectsAt(bucket)).next(1);
   if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: bucket.name } });
+}
+
+async function queueUploads(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  bucketId: string,
+  requestId: string,
+): Promise<readonly SideChange[]> {
+  // A damaged row is an upload too.
+  const { rows, damaged } = await soundPage(metadata.scan(uploadsIn(bucketId)), 1);
+  if (rows.length + damaged.length === 0) return [];
+  return [queueUploadsOf(bucketId, { requestId, due: await metadata.now() })];
 }
 
 const closeBucket = (ctx: Ctx, bucket: AuthorizedBucket): Promise<Stored<BucketRow>> =>

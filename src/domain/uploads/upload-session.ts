@@ -11,6 +11,7 @@ import {
   uploadAt,
   uploadsIn,
 } from '../../metadata/objects/uploads.ts';
+import { soundPages } from '../../metadata/sound-rows.ts';
 import type {
   BucketRow,
   CountedPart,
@@ -18,7 +19,7 @@ import type {
   UploadPart,
   UploadSession,
 } from '../../metadata/tables.ts';
-import type { Op } from '../../ports/metadata-store.ts';
+import type { MetadataDamaged, Op } from '../../ports/metadata-store.ts';
 import {
   type Extent,
   type ForwardedPart,
@@ -31,6 +32,7 @@ import {
 } from '../../ports/object-bytes.ts';
 import { parseCluster, placeWrite } from '../clusters/placement.ts';
 import { refreshBucket } from '../common/buckets.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { queueGarbage, queueUpload } from '../common/garbage.ts';
 import { drawVersion, isUploadId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
@@ -216,23 +218,38 @@ export async function abortSession(
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
 }
 
-/** Aborts every open upload of a bucket that was deleted. A running completion is fenced, and settled later. */
+/**
+ * Aborts every open upload of a bucket that was deleted. A running completion is fenced, and settled later.
+ * @throws MetadataDamaged at the end, where rows of some uploads cannot be read; the other uploads are aborted
+ */
 export async function abortUploadsIn(
   ctx: Pick<UploadCtx, 'metadata'>,
   bucketId: string,
   requestId: string,
 ): Promise<void> {
-  const open = ctx.metadata.scan(uploadsIn(bucketId));
-  for (let page = await open.next(100); page.length > 0; page = await open.next(100)) {
+  const damaged: MetadataDamaged[] = [];
+  const open = soundPages(ctx.metadata.scan(uploadsIn(bucketId)), 100, (each) => damaged.push(each));
+  for await (const page of open) {
     for (const { row } of page) {
-      const found = await findSession(ctx.metadata, row.uploadId);
-      const state = found?.row.session.state;
-      if (found === undefined || (state !== 'uploading' && state !== 'aborted')) continue;
-      await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
-        if (!(cause instanceof Refusal)) throw cause;
-      });
+      const outcome = await unlessDamaged(() => abortOpen(ctx, row.uploadId, requestId));
+      if (outcome !== undefined) damaged.push(outcome);
     }
   }
+  const [first] = damaged;
+  if (first !== undefined) throw first;
+}
+
+async function abortOpen(
+  ctx: Pick<UploadCtx, 'metadata'>,
+  uploadId: string,
+  requestId: string,
+): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  const state = found?.row.session.state;
+  if (found === undefined || (state !== 'uploading' && state !== 'aborted')) return;
+  await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
+    if (!(cause instanceof Refusal)) throw cause;
+  });
 }
 
 // Parts. The commit of one requires that the session still takes parts.
