@@ -7,6 +7,8 @@ import { deadLetter, everyDeadLetter } from '../../src/metadata/background/queue
 import { everyFailedReplication, failedReplication } from '../../src/metadata/background/replication.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { countRows, type SeenRows } from '../support/counted-rows.ts';
+import { faulty } from '../support/faulty.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 
@@ -17,26 +19,14 @@ const targets = JSON.stringify(
 
 /** Counts the rows that are read of the queues of tasks that were given up. */
 function countReads() {
-  const reads = { rows: 0 };
-  const wrap = (metadata: MetadataStore): MetadataStore => ({
-    ...metadata,
-    get: async (at, key) => {
-      if (at.table.name === 'queues') reads.rows += 1;
-      return metadata.get(at, key);
-    },
-    scan: (at, range) => {
-      const cursor = metadata.scan(at, range);
-      if (at.table.name !== 'queues') return cursor;
-      return {
-        ...cursor,
-        next: async (count) => {
-          const page = await cursor.next(count);
-          reads.rows += page.length;
-          return page;
-        },
-      };
-    },
-  });
+  const reads: SeenRows = { rows: 0, onPage: () => {} };
+  const wrap = (metadata: MetadataStore): MetadataStore =>
+    faulty(countRows(metadata, 'queues', reads).metadata, {
+      get: async (at, key) => {
+        if (at.table.name === 'queues') reads.rows += 1;
+        return metadata.get(at, key);
+      },
+    });
   return { reads, wrap };
 }
 

@@ -11,8 +11,8 @@ import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { countRows } from '../support/counted-rows.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
-import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, type GatewayWorld } from '../support/gateway.ts';
 import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
 import { pausedProcess } from '../support/paused-process.ts';
@@ -474,25 +474,13 @@ test('a step reads the runs that it works on, not all runs of all accounts, and 
   const begin = (owned: typeof bucket, id: string) =>
     beginInventory(context, owned, { inventory: { ...(inventory as Inventory), Id: id } });
   for (let n = 0; n < 300; n += 1) await begin(bucket, `i${n}`);
-  let rows = 0;
-  const { metadata } = context;
-  const scan: typeof metadata.scan = (at, ...range) => {
-    const cursor = metadata.scan(at, ...range);
-    if (at.table.name !== 'tasks') return cursor;
-    return faulty(cursor, {
-      async next(count: number) {
-        const page = await cursor.next(count);
-        rows += page.length;
-        return page;
-      },
-    });
-  };
-  const unit = writeInventories({ ...context, metadata: faulty(metadata, { scan }) }, 1);
+  const { metadata, seen } = countRows(context.metadata, 'tasks');
+  const unit = writeInventories({ ...context, metadata }, 1);
   const rowsOfSteps: number[] = [];
   for (let step = 0; step < 10; step += 1) {
-    rows = 0;
+    seen.rows = 0;
     expect(await unit(never)).toBe('busy');
-    rowsOfSteps.push(rows);
+    rowsOfSteps.push(seen.rows);
   }
   expect(rowsOfSteps[0]).toBeGreaterThanOrEqual(300);
   expect(rowsOfSteps.slice(1)).toEqual(Array.from({ length: 9 }, () => 0));

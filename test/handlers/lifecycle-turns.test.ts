@@ -8,6 +8,7 @@ import { insertBucket } from '../../src/metadata/buckets/buckets.ts';
 import { listLifecycleBucket } from '../../src/metadata/objects/ages.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { ShardPanic, ShardRests, unsupervised } from '../../src/workers/worker.ts';
+import { countRows, type SeenRows } from '../support/counted-rows.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';
@@ -141,31 +142,18 @@ async function listBuckets({ context }: GatewayWorld, count: number): Promise<vo
   }
 }
 
-/** A world that tells of each page of the list of buckets that is read. */
-const listedWorld = (onPage: (rows: number) => void): Promise<GatewayWorld> => {
+/** A world that counts the rows of the list of buckets that are read. */
+async function listedWorld(): Promise<GatewayWorld & { readonly seen: SeenRows }> {
+  const seen: SeenRows = { rows: 0, onPage: () => {} };
   const wrap = (context: Context): Context => ({
     ...context,
-    metadata: faulty(context.metadata, {
-      scan(at, ...rest) {
-        const cursor = context.metadata.scan(at, ...rest);
-        if (at.table.name !== 'lifecycle_buckets') return cursor;
-        const next: typeof cursor.next = async (count) => {
-          const rows = await cursor.next(count);
-          onPage(rows.length);
-          return rows;
-        };
-        return faulty(cursor, { next });
-      },
-    }),
+    metadata: countRows(context.metadata, 'lifecycle_buckets', seen).metadata,
   });
-  return openGateway({ settings, wrap });
-};
+  return Object.assign(await openGateway({ settings, wrap }), { seen });
+}
 
 test('a round over many buckets reads the list once', async () => {
-  let read = 0;
-  await using world = await listedWorld((rows) => {
-    read += rows;
-  });
+  await using world = await listedWorld();
   await fill(world.client, 'bucket', 0);
   const count = 1_500;
   await listBuckets(world, count);
@@ -176,16 +164,13 @@ test('a round over many buckets reads the list once', async () => {
     passes += state.finishedAt === undefined ? 0 : 1;
   expect(passes).toBe(count + 1);
   // A page is read for each unit, and a last look at all finds nothing.
-  expect(read).toBeLessThan(4 * count);
+  expect(world.seen.rows).toBeLessThan(4 * count);
 });
 
 test('a worker that has lost its lease does not read the list to its end', async () => {
   const lease = new AbortController();
-  let read = 0;
-  await using world = await listedWorld((rows) => {
-    read += rows;
-    lease.abort();
-  });
+  await using world = await listedWorld();
+  world.seen.onPage = () => lease.abort();
   const { metadata, clock } = world.context;
   // No bucket of the list has its turn now, so that the walk goes on behind it.
   const shards = new ShardRests(clock, () => undefined);
@@ -196,8 +181,8 @@ test('a worker that has lost its lease does not read the list to its end', async
   }
   const unit = carryOutLifecycles(world.context, 1, { ...unsupervised, shards });
   await unit(lease.signal).catch((cause: unknown) => expect(cause).toBe(lease.signal.reason));
-  expect(read).toBeGreaterThan(0);
-  expect(read).toBeLessThan(1_000);
+  expect(world.seen.rows).toBeGreaterThan(0);
+  expect(world.seen.rows).toBeLessThan(1_000);
 });
 
 test('a bucket that fails again and again does not keep those behind it from their turn', async () => {

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { rowsOfHour, scanHours } from '../../src/metadata/background/hourly-queues.ts';
 import { type AccessLogTask, type HourlyRow, hourlyQueues } from '../../src/metadata/records/queues.ts';
-import type { Cursor, MetadataStore } from '../../src/ports/metadata-store.ts';
 import { deliverAccessLogs } from '../../src/workers/deliveries.ts';
+import { countRows } from '../support/counted-rows.ts';
 import {
   firstKeys,
   keysIn,
@@ -22,27 +22,15 @@ const minuteMs = 60_000;
 
 /** One leader, and how many rows of the queue it reads. */
 function lead({ world: { context } }: LogWorld, ports: Partial<Context> = {}) {
-  const counts = { rows: 0 };
-  const scan = ((at: never, range: never) => {
-    const cursor: Cursor<typeof hourlyQueues> = context.metadata.scan(at, range);
-    if ((at as { table: unknown }).table !== hourlyQueues) return cursor;
-    return {
-      ...cursor,
-      async next(limit: number) {
-        const page = await cursor.next(limit);
-        counts.rows += page.length;
-        return page;
-      },
-    };
-  }) as unknown as MetadataStore['scan'];
-  const counting: Context = { ...context, ...ports, metadata: faulty(context.metadata, { scan }) };
+  const { metadata, seen } = countRows(context.metadata, hourlyQueues.name);
+  const counting: Context = { ...context, ...ports, metadata };
   const unit = deliverAccessLogs(counting, 1);
   return {
     /** @returns the rows that the pass has read */
     async pass(): Promise<number> {
-      const before = counts.rows;
+      const before = seen.rows;
       await unit(never);
-      return counts.rows - before;
+      return seen.rows - before;
     },
   };
 }

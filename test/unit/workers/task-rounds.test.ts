@@ -15,6 +15,7 @@ import {
   unsupervised,
   type WorkerServices,
 } from '../../../src/workers/worker.ts';
+import { countRows, type SeenRows } from '../../support/counted-rows.ts';
 import { DamagedRows } from '../../support/damaged-rows.ts';
 import { faulty } from '../../support/faulty.ts';
 import { type GatewayWorld, openGateway } from '../../support/gateway.ts';
@@ -138,22 +139,11 @@ async function countingWorld() {
 /** A world whose finished tasks are listed on a store that answers at once, and how many of them were read. */
 async function finishedWorld(worker: Worker, count: number) {
   const clock = slowClock(startedAt);
-  const seen = { read: 0, onPage: () => {} };
-  const wrap = (context: Context): Context => {
-    const { metadata } = context;
-    const scan: typeof metadata.scan = (at, ...rest) => {
-      const cursor = metadata.scan(at, ...rest);
-      if (at.table.name !== 'tasks') return cursor;
-      const next: typeof cursor.next = async (max) => {
-        const rows = await cursor.next(max);
-        seen.read += rows.length;
-        seen.onPage();
-        return rows;
-      };
-      return faulty(cursor, { next });
-    };
-    return { ...context, metadata: faulty(metadata, { scan }) };
-  };
+  const seen: SeenRows = { rows: 0, onPage: () => {} };
+  const wrap = (context: Context): Context => ({
+    ...context,
+    metadata: countRows(context.metadata, 'tasks', seen).metadata,
+  });
   const world = await openGateway({ clock, backend: 'embedded+file', wrap });
   await putTasks(world, worker, count, { phase: 'done', finishedAt: startedAt });
   return { world, clock, seen };
@@ -204,7 +194,7 @@ describe.each(Object.entries(workers))('%s', (_, worker) => {
     const sleeps = (): number => opened.clock.slept.filter((ms) => ms === 0).length;
     const before = sleeps();
     await worker.run(world, { ended: () => true });
-    expect(opened.seen.read).toBeGreaterThanOrEqual(count);
+    expect(opened.seen.rows).toBeGreaterThanOrEqual(count);
     expect(sleeps() - before).toBeGreaterThan(count / 2);
   });
 
@@ -214,10 +204,10 @@ describe.each(Object.entries(workers))('%s', (_, worker) => {
     await using world = opened.world;
     const lease = new AbortController();
     opened.seen.onPage = () => {
-      if (opened.seen.read > 0) lease.abort();
+      if (opened.seen.rows > 0) lease.abort();
     };
     await worker.run(world, { lease, ended: () => true });
-    expect(opened.seen.read).toBeGreaterThan(0);
-    expect(opened.seen.read).toBeLessThan(count / 2);
+    expect(opened.seen.rows).toBeGreaterThan(0);
+    expect(opened.seen.rows).toBeLessThan(count / 2);
   });
 });
