@@ -223,7 +223,7 @@ export const settings = {
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
     range: ['1000', '10000000000'],
-    doc: 'The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay, also where they exceed it, and cost other accounts nothing. Dead letters and failed replications have the same limit each.',
+    doc: 'The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. Tasks of the last two hours are never dropped, even if they exceed the limit, and no task of another account is dropped because of them. Dead letters and failed replications each have the same limit.',
   }),
   SVC_ACCESSLOG_INTERVAL: duration({
     fallback: '5m',

@@ -216,7 +216,7 @@ export interface SettingOptions {
   readonly auditRefusals?: number | undefined;
   /** How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged. A duration such as `90s`. Default `7d`. In [1h, 365d]. */
   readonly queueRetention?: string | undefined;
-  /** The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay, also where they exceed it, and cost other accounts nothing. Dead letters and failed replications have the same limit each. Default `10000000`. In [1000, 10000000000]. */
+  /** The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. Tasks of the last two hours are never dropped, even if they exceed the limit, and no task of another account is dropped because of them. Dead letters and failed replications each have the same limit. Default `10000000`. In [1000, 10000000000]. */
   readonly queueRowsMax?: number | undefined;
   /** How often the access-log worker writes the queued lines of access logs into their target buckets. A duration such as `90s`. Default `5m`. In [1s, 1h]. */
   readonly accesslogInterval?: string | undefined;

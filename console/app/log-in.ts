@@ -39,7 +39,8 @@ let looking: Promise<boolean> | undefined;
 
 /**
  * Asks the gateway whether the log-in still holds; where it does not, the form appears. Many callers share one
- * question. @throws Unreachable, Refused
+ * question.
+ * @throws Unreachable, Refused
  */
 export function askLogIn(): Promise<boolean> {
   looking ??= look().finally(() => {

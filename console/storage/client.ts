@@ -143,7 +143,7 @@ async function readReply(request: XMLHttpRequest, { as = 'text' }: StorageAsk): 
   throw new Refused(status, { code, message: (xml && textIn(xml, 'Message')) ?? code, requestId });
 }
 
-/** No request of the console names a part that it reads, so a 416 is about a range. */
+/** 416 means InvalidRange here: the console requests ranges, and never a part by its number. */
 const nameOf = (status: number): string =>
   ({ 403: 'AccessDenied', 404: 'NotFound', 412: 'PreconditionFailed', 416: 'InvalidRange' })[status] ??
   `HTTP ${status}`;

@@ -310,6 +310,7 @@ const commandTable = 'src/runtime/cli/cli-commands.ts';
 /** By command of `sluice`: the files that are loaded for it. */
 export function findCommands(): Places {
   const found = new Map<string, ReadonlySet<string>>();
+  const loaded = loadedFiles(commandTable);
   for (const name of ['commands', 'others']) {
     const binding = sources.get(commandTable)?.topLevel.get(name);
     const table = binding?.is.kind === 'value' ? child(binding.is.node, 'init') : undefined;
@@ -317,8 +318,8 @@ export function findCommands(): Places {
       const command = child(property, 'value');
       if (command === undefined) continue;
       const files = filesBehind(command, commandTable, 'src/runtime/', isFunctionHere);
-      const loaded = [...files].filter((file) => loadedBy(commandTable).has(file));
-      found.set(keyOf(property) ?? '', new Set(loaded.length === 0 ? [commandTable] : loaded));
+      const own = [...files].filter((file) => loaded.has(file));
+      found.set(keyOf(property) ?? '', new Set(own.length === 0 ? [commandTable] : own));
     }
   }
   return found;
@@ -331,5 +332,5 @@ function isFunctionHere({ file, is }: Binding): boolean {
   return isFunction(init) || init.type === 'FunctionDeclaration';
 }
 
-const loadedBy = (file: string): ReadonlySet<string> =>
+const loadedFiles = (file: string): ReadonlySet<string> =>
   new Set((sources.get(file)?.nodes.get('ImportExpression') ?? []).map((node) => loadedFile(node) ?? ''));

@@ -1,7 +1,7 @@
 /**
- * Whether a service of the gateway may write into a bucket: log delivery and inventories are judged by the policy and the ACL of their
- * target, as the public service judges its own (public API "Enabling server access logging", "Configuring inventory").
- * `domain/deliveries/service-write.ts` writes. The role of a replication rule is judged by the same facts (`replication-role.ts`).
+ * Whether a service of the gateway may write into a bucket. The policy and the ACL of the target bucket authorize log delivery and
+ * inventories, as in the public service (public API "Enabling server access logging", "Configuring inventory").
+ * `domain/deliveries/service-write.ts` writes. The role of a replication rule is evaluated with the same facts (`replication-role.ts`).
  */
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { type AuthorizationContext, bucketSide, resourceArn } from './authorize.ts';

@@ -1,4 +1,4 @@
-/** Mutexes and a semaphore of this process. Waiters are served in the order of their calls. */
+/** Mutexes and semaphores of this process. Waiters are served in the order of their calls; those of a SharedSemaphore in rotation among owners. */
 import { shareOfFreeMax } from './body-budget.ts';
 import { fail } from './errors.ts';
 

@@ -175,7 +175,7 @@ const twoListeners: Check = {
 /** Memory belongs to one process; several would each answer from their own. */
 export const backendsCanShare = (config: Pick<Config, 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>): boolean =>
   metadataBackends[config.SVC_META_BACKEND].scope !== 'process' &&
-  dataBackends[config.SVC_DATA_BACKEND].bytes !== 'end with the process';
+  dataBackends[config.SVC_DATA_BACKEND].lifetime !== 'process';
 
 const sharedByProcesses: Check = {
   reads: ['SVC_PROCESSES', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND'],
@@ -250,8 +250,8 @@ const halvesLastAlike: Check = {
   reads: ['SVC_META_BACKEND', 'SVC_DATA_BACKEND'],
   find: (config) => {
     const metadataLasts = metadataBackends[config.SVC_META_BACKEND].scope !== 'process';
-    const { bytes } = dataBackends[config.SVC_DATA_BACKEND];
-    if (metadataLasts === (bytes === 'last') || bytes === 'are discarded') return undefined;
+    const { lifetime } = dataBackends[config.SVC_DATA_BACKEND];
+    if (metadataLasts === (lifetime === 'persistent') || lifetime === 'none') return undefined;
     return metadataLasts
       ? `SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} loses at exit the bytes that SVC_META_BACKEND=${config.SVC_META_BACKEND} remembers`
       : `SVC_META_BACKEND=${config.SVC_META_BACKEND} forgets at exit the objects whose bytes SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} keeps`;

@@ -8,8 +8,8 @@ import { awsApi } from '../ports/trace.ts';
 import { poolFields } from './clusters.ts';
 
 interface DataBackend {
-  /** Where its bytes are after the process has ended: gone, kept, or never stored. */
-  readonly bytes: 'last' | 'end with the process' | 'are discarded';
+  /** How long its bytes are stored. */
+  readonly lifetime: 'persistent' | 'process' | 'none';
   /** The setting that lists its clusters. */
   readonly list: 'SVC_POOL_CLUSTERS' | 'SVC_UPSTREAMS';
   /** The fields of `SVC_POOL_CLUSTERS` that it uses, beside the id. */
@@ -20,40 +20,46 @@ interface DataBackend {
   readonly marksItself?: true;
   /** Storage classes may name pools. */
   readonly hasPools?: true;
-  /** Its clusters ask for money for each request, so they are neither probed often nor scrubbed unasked. */
+  /** Requests to its clusters cost money, so they are probed seldom, and scrubbed only on request. */
   readonly isPaid?: true;
-  /** The part of `SVC_MEMORY_MAX` for writes is one in so many. */
-  readonly writePart: number;
+  /** Writes may use `SVC_MEMORY_MAX / writeDivisor`. */
+  readonly writeDivisor: number;
   readonly packages?: readonly OptionalPackage[];
   /** What traces call it, where that is not its name here. */
   readonly system?: string;
 }
 
 const rows = {
-  memory: { bytes: 'end with the process', list: 'SVC_POOL_CLUSTERS', fields: [], writePart: 2 },
-  file: { bytes: 'last', list: 'SVC_POOL_CLUSTERS', fields: ['dir'], isOnDisks: true, writePart: 2 },
+  memory: { lifetime: 'process', list: 'SVC_POOL_CLUSTERS', fields: [], writeDivisor: 2 },
+  file: {
+    lifetime: 'persistent',
+    list: 'SVC_POOL_CLUSTERS',
+    fields: ['dir'],
+    isOnDisks: true,
+    writeDivisor: 2,
+  },
   'cluster-pool': {
-    bytes: 'last',
+    lifetime: 'persistent',
     list: 'SVC_POOL_CLUSTERS',
     fields: poolFields,
     marksItself: true,
     hasPools: true,
     // A write holds its whole chunk of 4 MiB in the driver's memory until it is stored, so many of them regularly reach the bound;
     // with other backends most of a write's bytes are in the kernel.
-    writePart: 4,
+    writeDivisor: 4,
     packages: ['koffi'],
     system: 'ceph',
   },
   'upstream-store': {
-    bytes: 'last',
+    lifetime: 'persistent',
     list: 'SVC_UPSTREAMS',
     fields: [],
     marksItself: true,
     isPaid: true,
-    writePart: 2,
+    writeDivisor: 2,
     system: awsApi,
   },
-  noop: { bytes: 'are discarded', list: 'SVC_POOL_CLUSTERS', fields: [], writePart: 2 },
+  noop: { lifetime: 'none', list: 'SVC_POOL_CLUSTERS', fields: [], writeDivisor: 2 },
 } as const satisfies Readonly<Record<string, DataBackend>>;
 
 export type DataBackendName = keyof typeof rows;

@@ -4,8 +4,10 @@
  * `backends/keys`. Faults of a file of keys name a line, never a byte of a key.
  */
 
+import type { OptionalPackage } from '../base/optional-packages.ts';
 import { fromBase64 } from '../base/text/base64.ts';
 import { cipherKeyBytes } from '../ports/cryptography.ts';
+import { awsApi } from '../ports/trace.ts';
 import { choice, duration, integer, list, text, toggle } from './kinds.ts';
 import { endpoint, filePath } from './network.ts';
 import { fault, optional, type Read, type ValueOf, value } from './setting.ts';
@@ -174,6 +176,13 @@ interface KeyProviderRow {
   };
   /** Its keys have versions, so what they wrapped can be wrapped again. */
   readonly hasVersions?: true;
+  /** The settings whose files must be readable at the start, beside those that are read then. */
+  readonly files?: readonly ProviderSetting[];
+  readonly packages?: readonly OptionalPackage[];
+  /** What traces call it, where that is not its name here. */
+  readonly system?: string;
+  /** The setting that says where requests to it go. */
+  readonly address?: 'SVC_TRANSIT_ADDR' | 'SVC_KMS_ENDPOINT';
 }
 
 type TransitAuth = ValueOf<typeof transitSettings.SVC_TRANSIT_AUTH>;
@@ -192,6 +201,9 @@ const rows = {
       } satisfies Readonly<Record<TransitAuth, readonly ProviderSetting[]>>,
     },
     hasVersions: true,
+    files: ['SVC_TRANSIT_CA_FILE'],
+    system: 'vault',
+    address: 'SVC_TRANSIT_ADDR',
   },
   'cloud-kms': {
     needs: ['SVC_KMS_ENDPOINT'],
@@ -205,10 +217,15 @@ const rows = {
       } satisfies Readonly<Record<KmsCredentials, readonly ProviderSetting[]>>,
     },
     hasVersions: true,
+    files: ['SVC_KMS_CA_FILE'],
+    system: awsApi,
+    address: 'SVC_KMS_ENDPOINT',
   },
   pkcs11: {
     needs: ['SVC_PKCS11_MODULE', 'SVC_PKCS11_TOKENS', 'SVC_PKCS11_PIN_FILE'],
     hasVersions: true,
+    files: ['SVC_PKCS11_MODULE', 'SVC_PKCS11_PIN_FILE'],
+    packages: ['koffi'],
   },
 } as const satisfies Readonly<Record<string, KeyProviderRow>>;
 

@@ -45,7 +45,8 @@ export async function showIndex(ctx: Context, request: Identified & InBucket): P
 }
 
 /**
- * A request at the host of a website. @throws MethodNotAllowed, NoSuchBucket, NoSuchWebsiteConfiguration, and what the
+ * A request at the host of a website.
+ * @throws MethodNotAllowed, NoSuchBucket, NoSuchWebsiteConfiguration, and what the
  * page is refused with
  */
 export async function visitSite(ctx: Context, request: Identified): Promise<Reply> {

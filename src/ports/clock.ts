@@ -7,8 +7,8 @@ export interface Clock {
   elapsed(): number;
   /** Resolves after `ms`, or immediately when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Whether a timer ends with the request that set it, as in workerd: no request may then wait for the timer of another one. */
-  readonly hasTimersOfRequests?: boolean;
+  /** True in workerd: a timer ends with the request that set it, so a request must not wait for a timer of another one. */
+  readonly hasRequestScopedTimers?: boolean;
 }
 
 /** The present for the checks of a signature. It differs from `Clock` where clients keep another time, as in a server for tests. */
@@ -42,3 +42,5 @@ export const systemClock: Clock = {
       signal?.addEventListener('abort', done, { once: true });
     }),
 };
+
+export const workerdClock: Clock = { ...systemClock, hasRequestScopedTimers: true };

@@ -1,5 +1,5 @@
 /** A key-management service: its keys never leave it and wrap the keys of this service. */
-import type { Cause } from './trace.ts';
+import type { CallUse } from './trace.ts';
 
 /**
  * A name in the context: the ARN of the bucket, or of the object. The provider binds the key to its value and logs it;
@@ -38,17 +38,6 @@ export interface KeyDescription {
   readonly decryptsFor: KeyAccounts | 'reader';
 }
 
-/** Whom and what a call is for. */
-export interface KeyUse {
-  /** Accounts share out the calls that a provider carries out at a time; what names none shares them as one of them. */
-  readonly account?: string | undefined;
-  /**
-   * Named in the header `traceparent`, which is not signed, where the provider is asked over HTTP; views of the context
-   * add it.
-   */
-  readonly cause?: Cause | undefined;
-}
-
 /** Every call may reject with a `KeyFailure`, and with nothing else. */
 export interface KeyProvider {
   /** Its keys are outside of this process. Callers cache what `unwrap` returned, for `SVC_DEK_CACHE_TTL` at most. */
@@ -57,7 +46,7 @@ export interface KeyProvider {
    * Finds a key, without using it.
    * @param keyId an id, an alias or an ARN of either
    */
-  describe(keyId: string, use?: KeyUse): Promise<KeyDescription>;
+  describe(keyId: string, use?: CallUse): Promise<KeyDescription>;
   /**
    * Generates a random key of 32 bytes and wraps it.
    * @param keyId an id or an alias
@@ -65,16 +54,16 @@ export interface KeyProvider {
   generate(
     keyId: string,
     context: KeyContext,
-    use?: KeyUse,
+    use?: CallUse,
   ): Promise<WrappedKey & { readonly key: Uint8Array }>;
   /** Wraps an existing key. */
-  wrap(keyId: string, key: Uint8Array, context: KeyContext, use?: KeyUse): Promise<WrappedKey>;
-  unwrap(wrapped: WrappedKey, context: KeyContext, use?: KeyUse): Promise<Uint8Array>;
+  wrap(keyId: string, key: Uint8Array, context: KeyContext, use?: CallUse): Promise<WrappedKey>;
+  unwrap(wrapped: WrappedKey, context: KeyContext, use?: CallUse): Promise<Uint8Array>;
   /**
    * Wraps the same key under the current version of its wrapping key. Undefined where that is known to have wrapped it already. Absent
    * where the provider's keys have no versions.
    */
-  rewrap?(wrapped: WrappedKey, context: KeyContext, use?: KeyUse): Promise<WrappedKey | undefined>;
+  rewrap?(wrapped: WrappedKey, context: KeyContext, use?: CallUse): Promise<WrappedKey | undefined>;
   /** Resolves if the provider answers and accepts the credentials of this process; for readiness. Absent where it is in this process. */
   probe?(): Promise<void>;
   /** What its circuit breaker knows. Absent where it has none. */

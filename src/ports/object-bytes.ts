@@ -1,5 +1,5 @@
 /** Object bytes as the domain uses them: extents of bytes on a cluster, in any store. */
-import type { Cause } from './trace.ts';
+import type { CallUse } from './trace.ts';
 
 /**
  * A contiguous piece of an object's content, written under one op. A chunked backend keeps it as the
@@ -52,19 +52,7 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** Whom the use of a store counts for. */
-export interface Charged {
-  /** An account. Accounts share out what a store can do at a time; what names none shares it as one of them. */
-  readonly account?: string | undefined;
-}
-
-/** Whom and what a call of a store is for. */
-export interface StoreUse extends Charged {
-  /** The span that a store on the network names in its requests. */
-  readonly cause?: Cause | undefined;
-}
-
-export interface WriteOptions extends Charged {
+export interface WriteOptions extends CallUse {
   readonly cluster: string;
   /** Names the extent; derived from an op id. */
   readonly id: string;
@@ -78,8 +66,6 @@ export interface WriteOptions extends Charged {
   /** Only where the store `verifies`. @throws ContentMismatch when the content differs: none of it is stored then */
   readonly claimed?: ClaimedDigests | undefined;
   readonly signal?: AbortSignal;
-  /** The span that a store on the network names in its requests. */
-  readonly cause?: Cause | undefined;
 }
 
 /** The digests that the sender of a content declared. */
@@ -174,9 +160,9 @@ export interface UploadBytes {
    * Assembles the extent from these parts; durable on return, and idempotent for the same parts.
    * @throws PartsChanged, UploadGone
    */
-  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], use?: StoreUse): Promise<void>;
+  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], use?: CallUse): Promise<void>;
   /** Removes the parts and the extent, as far as there are any. Idempotent. */
-  discard(upload: ForwardedUpload, use?: StoreUse): Promise<void>;
+  discard(upload: ForwardedUpload, use?: CallUse): Promise<void>;
 }
 
 export interface StoredMark {
@@ -269,7 +255,7 @@ export interface ObjectBytes {
    * consumer that keeps bytes copies them. An array that holds the whole range belongs to the consumer.
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when bytes do not exist.
    */
-  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, use?: StoreUse): AsyncIterable<Uint8Array>;
+  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, use?: CallUse): AsyncIterable<Uint8Array>;
   /**
    * Removes extents; missing ones are no error. Durable on return. A removed extent may still be readable until its space is reclaimed: a
    * reader that began just before is not interrupted.

@@ -23,6 +23,14 @@ export interface Cause {
   readonly traceparent: string;
 }
 
+/** The account that a call of a backend is made for, and the span that causes it. */
+export interface CallUse {
+  /** Accounts share the calls that a backend carries out at a time. Calls without an account share as if they were one account. */
+  readonly account?: string | undefined;
+  /** Sent as the header `traceparent`, which is not signed, by backends over HTTP. Views of the context add it. */
+  readonly cause?: Cause | undefined;
+}
+
 /** How a trace ended. */
 export interface TraceEnd {
   /** Of the reply; absent for background work. */

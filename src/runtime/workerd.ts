@@ -13,7 +13,7 @@ import { answerSiblings } from '../handlers/areas.ts';
 import { serveConsole } from '../handlers/console.ts';
 import type { AdminApi } from '../handlers/handler.ts';
 import { openPortable } from '../portable-context.ts';
-import { systemClock } from '../ports/clock.ts';
+import { workerdClock } from '../ports/clock.ts';
 import type { ConsoleAssets } from '../ports/console-assets.ts';
 import { systemRandom } from '../ports/random.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
@@ -63,7 +63,7 @@ function gatewayFrom(env: Environment): Gateway {
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
-  const clock = { ...systemClock, hasTimersOfRequests: true };
+  const clock = workerdClock;
   const telemetry = {
     ...silentTelemetry,
     log: createLineLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) }),

@@ -106,7 +106,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
           if (isReplaced)
             measure.telemetry.log(
               'ERROR',
-              'a damaged row of the metadata is replaced or removed: see docs/recovery.md',
+              'a damaged row of the metadata was replaced or removed: see docs/recovery.md',
               { table: at.table.name, row: nameRow(at.table, row) },
             );
           return isReplaced;

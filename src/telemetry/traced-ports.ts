@@ -1,5 +1,5 @@
 /** A view of the ports for one trace: the same ports, whose calls are recorded as its spans. */
-import type { KeyProvider, KeyUse } from '../ports/key-provider.ts';
+import type { KeyProvider } from '../ports/key-provider.ts';
 import type {
   AnyTable,
   At,
@@ -14,16 +14,9 @@ import type {
   SideChange,
   SortOf,
 } from '../ports/metadata-store.ts';
-import type {
-  ByteRange,
-  Extent,
-  ObjectBytes,
-  StoreUse,
-  UploadBytes,
-  WriteOptions,
-} from '../ports/object-bytes.ts';
+import type { ByteRange, Extent, ObjectBytes, UploadBytes, WriteOptions } from '../ports/object-bytes.ts';
 import type { PeerRequests } from '../ports/peer-requests.ts';
-import type { Cause } from '../ports/trace.ts';
+import type { CallUse, Cause } from '../ports/trace.ts';
 
 /** The ports of a context that requests call. */
 interface Traceable {
@@ -73,7 +66,7 @@ class KeyCalls implements ProxyHandler<KeyProvider> {
       this.#trace.call(`keys.${String(name)}`, 'provider', (cause) =>
         Reflect.apply(member, provider, [
           ...input.slice(0, at),
-          { ...(input[at] as KeyUse | undefined), cause },
+          { ...(input[at] as CallUse | undefined), cause },
         ]),
       );
   }
@@ -149,7 +142,7 @@ class TracedBytes implements ObjectBytes {
     );
   }
 
-  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, use?: StoreUse): AsyncIterable<Uint8Array> {
+  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, use?: CallUse): AsyncIterable<Uint8Array> {
     return new TracedRead(this.#bytes, this.#trace, { extent, range, signal, use });
   }
 
@@ -183,7 +176,7 @@ interface Asked {
   readonly extent: Extent;
   readonly range: ByteRange | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly use: StoreUse | undefined;
+  readonly use: CallUse | undefined;
 }
 
 /** The first bytes are one span; the rest comes at the pace of its reader. */

@@ -87,7 +87,8 @@ interface Removal {
 
 /**
  * Processes a batch until the signal aborts. A failed row is queued again with a growing delay. A row whose clusters rest is put off to the
- * end of the rest, so that the slot is not read past it again and again. @returns how many rows are done
+ * end of the rest, so that the slot is not read past it again and again.
+ * @returns how many rows are done
  */
 async function workOff(context: GcContext, rows: readonly QueueRow[], removal: Removal): Promise<number> {
   const { metadata, telemetry } = context;

@@ -114,10 +114,10 @@ describe('a part that is away', () => {
         state: 'error',
         BytesUsed: 0,
         ChunkCount: 0,
-        error: expect.stringMatching(/chunks\/b\/.* is away: it is missing or not mounted/),
+        error: expect.stringMatching(/chunks\/b is unavailable: it is missing or not mounted/),
       },
     ]);
-    expect(warnings).toEqual([expect.stringMatching(/^unreachable: .* is away: .* \(cluster b\)$/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^unreachable: .* is unavailable: .* \(cluster b\)$/)]);
     expect(await ask(world, 'health')).toEqual({ ok: false, warnings, source: 'file' });
   });
 

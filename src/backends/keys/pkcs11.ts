@@ -13,10 +13,10 @@ import {
   type KeyContext,
   type KeyDescription,
   KeyFailure,
-  type KeyUse,
   type WrappedKey,
 } from '../../ports/key-provider.ts';
 import type { Random } from '../../ports/random.ts';
+import type { CallUse } from '../../ports/trace.ts';
 import { codes, type FoundKey, Pkcs11Error } from './cryptoki.ts';
 import { bareKeyId, canonicalText } from './key-names.ts';
 import { describeKey, type KeyAccountsOptions } from './key-requests.ts';
@@ -75,7 +75,7 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
     name: string,
     key: Uint8Array,
     context: KeyContext,
-    use?: KeyUse,
+    use?: CallUse,
   ): Promise<WrappedKey> {
     const keyId = assertLabel(bareKeyId(name));
     const nonce = random.bytes(nonceBytes);
@@ -93,7 +93,7 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
   async function unwrap(
     { keyId, wrapped }: WrappedKey,
     context: KeyContext,
-    use?: KeyUse,
+    use?: CallUse,
   ): Promise<Uint8Array> {
     const { id, nonce, sealed } = split(wrapped);
     return inToken(findOwner(context, use), async (session, token) => {
@@ -136,7 +136,7 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
 }
 
 /** Whose turn a call takes: that of the account, or of the bucket that the context names where there is none. */
-const findOwner = ({ [arnName]: arn = '' }: KeyContext, use: KeyUse | undefined): string =>
+const findOwner = ({ [arnName]: arn = '' }: KeyContext, use: CallUse | undefined): string =>
   use?.account ?? arn.split('/')[0] ?? '';
 
 const passedOn: ReadonlySet<string> = new Set(['unavailable', 'unknown-key', 'denied']);

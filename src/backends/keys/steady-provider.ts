@@ -9,9 +9,9 @@ import {
   KeyFailure,
   type KeyFailureReason,
   type KeyProvider,
-  type KeyUse,
 } from '../../ports/key-provider.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
+import type { CallUse } from '../../ports/trace.ts';
 
 export interface RemoteProvider extends KeyProvider {
   /**
@@ -229,16 +229,16 @@ export function steadyProvider(provider: RemoteProvider, options: SteadyOptions)
     isDistant: true,
     describe: describer(provider, once),
     generate: (keyId, context, use) =>
-      once(about('generate', keyId, use), () => provider.generate(keyId, context, use)),
+      once(toAsked('generate', keyId, use), () => provider.generate(keyId, context, use)),
     wrap: (keyId, key, context, use) =>
-      once(about('wrap', keyId, use), () => provider.wrap(keyId, key, context, use)),
+      once(toAsked('wrap', keyId, use), () => provider.wrap(keyId, key, context, use)),
     unwrap: (wrapped, context, use) =>
-      retried(about('unwrap', wrapped.keyId, use), () => provider.unwrap(wrapped, context, use)),
+      retried(toAsked('unwrap', wrapped.keyId, use), () => provider.unwrap(wrapped, context, use)),
     ...(rewrap === undefined
       ? {}
       : {
           rewrap: (wrapped, context, use) =>
-            retried(about('rewrap', wrapped.keyId, use), () => rewrap(wrapped, context, use)),
+            retried(toAsked('rewrap', wrapped.keyId, use), () => rewrap(wrapped, context, use)),
         }),
     ...(probe === undefined ? {} : { probe: () => once({ what: 'probe' }, () => probe()) }),
     circuit: () => breaker.state,
@@ -254,7 +254,7 @@ interface Asked {
   readonly account?: string | undefined;
 }
 
-const about = (what: string, keyId: string, use: KeyUse | undefined): Asked => ({
+const toAsked = (what: string, keyId: string, use: CallUse | undefined): Asked => ({
   what,
   keyId,
   account: use?.account,

@@ -13,12 +13,11 @@ import {
   type KeyContext,
   type KeyDescription,
   KeyFailure,
-  type KeyUse,
   type WrappedKey,
 } from '../../ports/key-provider.ts';
 import type { Random } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import type { Cause } from '../../ports/trace.ts';
+import type { CallUse, Cause } from '../../ports/trace.ts';
 import { bareKeyId, canonicalText } from './key-names.ts';
 import { describeKey, type KeyAccountsOptions, type KeyReply, readObject } from './key-requests.ts';
 import { type Lease, loginFailure, type TransitAuth, type TransitCalls } from './login.ts';
@@ -44,7 +43,7 @@ export function transit(options: TransitOptions): RemoteProvider {
     name: string,
     key: Uint8Array,
     context: KeyContext,
-    { cause }: KeyUse = {},
+    { cause }: CallUse = {},
   ): Promise<WrappedKey> {
     const keyId = bareKeyId(name);
     await engine.assertExists(keyId, cause);

@@ -7,7 +7,7 @@ import type { Delivery, EventSink } from '../../ports/event-sink.ts';
  * Deliveries that a sink carries out at a time: as many as it has connections, so that no delivery waits for one. One
  * owner alone gets 16 of these turns.
  */
-export const turnsMax = 21;
+export const sinkTurnsMax = 21;
 
 interface SharedOptions {
   readonly clock: Pick<Clock, 'elapsed'>;
@@ -15,7 +15,7 @@ interface SharedOptions {
   readonly max?: number;
 }
 
-export function sharedSink(sink: EventSink, { clock, max = turnsMax }: SharedOptions): EventSink {
+export function sharedSink(sink: EventSink, { clock, max = sinkTurnsMax }: SharedOptions): EventSink {
   const turns = new SharedSemaphore(max);
   let failures = 0;
   let away: Delivery | undefined;
@@ -25,7 +25,8 @@ export function sharedSink(sink: EventSink, { clock, max = turnsMax }: SharedOpt
       const failuresBefore = failures;
       const deliver = async (): Promise<Delivery> => {
         const waitedMs = clock.elapsed() - calledAt;
-        // Of a target that takes nothing, deliveries that wait for their turn would learn it one after the other.
+        // The target failed while this delivery waited for its turn. Report that failure at once: otherwise each waiting delivery would
+        // need a time-out of its own.
         if (away !== undefined && failures > failuresBefore) return { ...away, delivered: 0, waitedMs };
         const delivery = await sink.deliver(messages, signal);
         const isAway = delivery.failure?.kind === 'unavailable';

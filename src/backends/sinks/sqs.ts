@@ -4,7 +4,7 @@ import { amz } from '../../protocol/dialect.ts';
 import { signer } from '../../signing/sign-request.ts';
 import { endedAfterConnect, guardedAgent } from '../egress.ts';
 import { describe, readTls, waves } from './session-sink.ts';
-import { sharedSink, turnsMax } from './shared-sink.ts';
+import { sharedSink, sinkTurnsMax } from './shared-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Entries of a request, a limit of the protocol. Ten events stay below its limit of 256 KiB. */
@@ -23,7 +23,7 @@ interface Answer {
 export async function openSqs(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
   const { mayReach, timeoutMs, hasher, clock } = options;
   const { ca, cert, key } = await readTls(target, '');
-  const agent = guardedAgent({ mayReach, timeoutMs, connections: turnsMax, ca, cert, key });
+  const agent = guardedAgent({ mayReach, timeoutMs, connections: sinkTurnsMax, ca, cert, key });
   const { origin, host, pathname } = new URL(target.url);
   const isFifo = pathname.endsWith('.fifo');
   const sign = signer({

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { EventSink, SinkTarget } from '../../ports/event-sink.ts';
 import { endedAfterConnect, guardedAgent } from '../egress.ts';
-import { sharedSink, turnsMax } from './shared-sink.ts';
+import { sharedSink, sinkTurnsMax } from './shared-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 import { webhookSink } from './webhook-sink.ts';
 
@@ -14,7 +14,7 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
     [target.caFile, target.certFile, target.keyFile].map((path) => readText(path)),
   );
   const { mayReach, timeoutMs, clock } = options;
-  const agent = guardedAgent({ mayReach, timeoutMs, connections: turnsMax, ca, cert, key });
+  const agent = guardedAgent({ mayReach, timeoutMs, connections: sinkTurnsMax, ca, cert, key });
   const sink = webhookSink(target, options, {
     async post({ url: { origin, pathname, search }, ...request }) {
       const reply = await agent.request({ ...request, origin, path: pathname + search, method: 'POST' });

@@ -11,7 +11,7 @@ import type { Clock } from '../../ports/clock.ts';
 
 const turnMs = 10;
 
-type TurnClock = Pick<Clock, 'elapsed' | 'sleep' | 'hasTimersOfRequests'>;
+type TurnClock = Pick<Clock, 'elapsed' | 'sleep' | 'hasRequestScopedTimers'>;
 
 interface Work {
   readonly signal: AbortSignal | undefined;
@@ -136,7 +136,7 @@ export function openTurns(
   const work = { signal, account: account ?? {}, isParallel, since: clock.elapsed() };
   const turns = shared.get(clock) ?? new EventLoopTurns(clock);
   // Otherwise the timer of another request could end while this work waits for it.
-  if (clock.hasTimersOfRequests !== true) shared.set(clock, turns);
+  if (clock.hasRequestScopedTimers !== true) shared.set(clock, turns);
   return () => turns.wait(work);
 }
 

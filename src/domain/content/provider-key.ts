@@ -3,13 +3,8 @@
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
-import {
-  arnName,
-  type KeyContext,
-  type KeyDescription,
-  type KeyProvider,
-  type KeyUse,
-} from '../../ports/key-provider.ts';
+import { arnName, type KeyContext, type KeyDescription, type KeyProvider } from '../../ports/key-provider.ts';
+import type { CallUse } from '../../ports/trace.ts';
 import type { KeyPlace, ObjectKey } from './extent-keys.ts';
 import { ask, askAbout, askToUnwrap, findPayer, type NamedKey, TimedFlights } from './named-keys.ts';
 import { type ByProvider, keyIdOrDefault, withKeyId } from './requested-encryption.ts';
@@ -62,7 +57,7 @@ interface Wrapping<T> {
   readonly how: ByProvider;
   readonly user: KeyUser;
   readonly question: (
-    ...asked: readonly [keys: KeyProvider, keyId: string, context: KeyContext, use: KeyUse]
+    ...asked: readonly [keys: KeyProvider, keyId: string, context: KeyContext, use: CallUse]
   ) => Promise<T>;
 }
 

@@ -286,7 +286,7 @@ function isClockTrusted(
   head: AuditHead | undefined,
 ): boolean {
   // Runs are too short there to observe the clock, and its platform keeps it.
-  if (clock.hasTimersOfRequests === true) return true;
+  if (clock.hasRequestScopedTimers === true) return true;
   const isLate = head !== undefined && (head.hour + 1) * auditHourMs + lateMs < now;
   const isEven = caches.of(ClockWatch).isTrusted({ now, elapsed: clock.elapsed(), isLate });
   if (isEven && !isAhead(now, clock.now())) return true;

@@ -134,7 +134,8 @@ export const deactivateDevice = (
 
 /**
  * Measures how far the clock of an enabled device is off, so that its codes are valid again. Codes that are not later than the last
- * accepted one do not count. @throws InvalidAuthenticationCode, which counts as a wrong code
+ * accepted one do not count.
+ * @throws InvalidAuthenticationCode, which counts as a wrong code
  */
 export async function resyncDevice(
   ctx: CodeCtx,

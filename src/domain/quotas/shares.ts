@@ -246,7 +246,7 @@ function care(ctx: ShareCtx, shares: Shares): void {
   const { clock } = ctx;
   shares.isCaring = true;
   const begun = clock.elapsed();
-  const mayGoOn = () => clock.hasTimersOfRequests !== true || clock.elapsed() - begun < careMsMax;
+  const mayGoOn = () => clock.hasRequestScopedTimers !== true || clock.elapsed() - begun < careMsMax;
   const run = async (): Promise<void> => {
     while (shares.byScope.size > 0 && mayGoOn()) {
       await clock.sleep(careMs);

@@ -193,7 +193,7 @@ export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = asyn
       return bucket;
     },
   });
-  return { status: 204, headers: [] };
+  return emptyReply(204);
 };
 
 /** Accepts pending clusters and clusters without a weight; also draining ones, because they may become live again. */
@@ -254,7 +254,7 @@ export const DeleteBucketDefaultClass: AdminHandler<'DeleteBucketDefaultClass'> 
     return bucket;
   };
   await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
-  return { status: 204, headers: [] };
+  return emptyReply(204);
 };
 
 // The signing key of a bucket: rotate, status, delete (spec, "Operator JSON API"). Times are Unix seconds.

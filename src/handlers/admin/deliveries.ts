@@ -24,6 +24,7 @@ import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { DeadLetter, FailedReplication, QueueRow } from '../../metadata/records/queues.ts';
 import type { AdminBody } from '../../protocol/admin/operations.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
+import { emptyReply } from '../handler.ts';
 import {
   type AdminHandler,
   type AdminRequest,
@@ -195,7 +196,7 @@ export const CancelReplicationResync: AdminHandler<'CancelReplicationResync'> = 
   const name = params.get('bucket') ?? '';
   record?.about(`bucket:${name}`);
   await cancelResync(ctx, name, record);
-  return { status: 204, headers: [] };
+  return emptyReply(204);
 };
 
 async function resyncJson(ctx: Pick<Context, 'metadata'>, resync: Resync) {

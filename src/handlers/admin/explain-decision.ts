@@ -58,7 +58,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
   const trace: TraceEntry[] = [];
   const tried: TraceEntry[] = [];
   const decision = await decide(ctx, asked, {}, trace);
-  const missing = isOfAnother || past === undefined ? [] : whatIsMissing(past, decision);
+  const missing = isOfAnother || past === undefined ? [] : explainGaps(past, decision);
   return jsonReply({
     ...decision,
     statements: trace,
@@ -297,7 +297,7 @@ function callerOfRow(ctx: Context, row: Row) {
 }
 
 /** Also the further action of a request that was refused, where nothing else tells why its operation alone is allowed. */
-function whatIsMissing(
+function explainGaps(
   { missing, described }: Pick<Awaited<ReturnType<typeof findRequest>>, 'missing' | 'described'>,
   { allowed }: { readonly allowed: boolean },
 ) {

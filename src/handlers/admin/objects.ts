@@ -51,7 +51,7 @@ export const StatObject: AdminHandler<'StatObject'> = async (ctx, call) => {
   const rows = await readVersions(ctx, bucket, { key, after, count: limit + 1 });
   if (rows.length === 0)
     throw fail('NoSuchKey', { message: 'The bucket has no version of this key.', elements: { Key: key } });
-  const page = withinExtents(rows.slice(0, limit));
+  const page = limitExtents(rows.slice(0, limit));
   const rest = openCallTurns(ctx, call, { isParallel: true });
   const versions = await inParallelTurns({ limit: versionsAtOnce, rest }, page, (version) =>
     versionJson(ctx, bucket, version),
@@ -66,7 +66,7 @@ interface Version {
 }
 
 /** Up to the version whose extents reach the number that a page may read. */
-function withinExtents(versions: readonly Version[]): readonly Version[] {
+function limitExtents(versions: readonly Version[]): readonly Version[] {
   let extents = 0;
   const end = versions.findIndex(({ row: { manifest } }) => {
     extents += countExtents(manifest);

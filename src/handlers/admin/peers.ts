@@ -15,6 +15,7 @@ import {
 import { amz } from '../../protocol/dialect.ts';
 import { element, optional, readXml, token, type Xml } from '../../protocol/formats/codec.ts';
 import { defined } from '../../request/parameters.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, jsonReply, type Precondition } from './call.ts';
 
 /** The region of a peer that is given none. */
@@ -104,7 +105,7 @@ export const DeleteReplicationPeer: AdminHandler<'DeleteReplicationPeer'> = asyn
 ) => {
   record?.about(`replication-peer:${idIn(params)}`);
   await deletePeer(ctx, idIn(params), { record, check: checkBy(match) });
-  return { status: 204, headers: [] };
+  return emptyReply(204);
 };
 
 /** Answers 200 with the steps, also where one of them fails. */

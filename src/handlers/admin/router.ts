@@ -367,7 +367,8 @@ const bodyMax = commitLimits.rowBytes - 1_024;
  * `Idempotency-Key` of POST requests: a repetition of a request gets the answer of the first, so that a client whose connection broke does
  * not start something twice (docs/adr/0027-the-operator-api-is-one-table.md).
  *
- * Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused,
+ * Runs the handler, unless the key of the request has an answer.
+ * @throws InvalidArgument, IdempotencyKeyReused,
  * OperationAborted, LimitExceeded
  */
 async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {

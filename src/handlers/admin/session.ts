@@ -32,6 +32,7 @@ import type { AdminOperation } from '../../protocol/admin/row.ts';
 import { fillPath } from '../../protocol/admin-target.ts';
 import { renderRefusal } from '../../protocol/render.ts';
 import { toFailure } from '../../request/failure.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, computeEtag, jsonReply, openCallTurns } from './call.ts';
 import { type Fields, isOwnRequest, namedResources } from './named-resources.ts';
 
@@ -161,7 +162,7 @@ export const RevokeOwnLogin: AdminHandler<'RevokeOwnLogin'> = async (ctx, call) 
     record: call.record,
     denialOf: async (login) => (belongsTo(login, owner) ? undefined : noLogin(id)),
   });
-  return { status: 204, headers: [] };
+  return emptyReply(204);
 };
 
 export const ListLogins: AdminHandler<'ListLogins'> = async (ctx, { query }) =>
@@ -172,7 +173,7 @@ export const RevokeLogin: AdminHandler<'RevokeLogin'> = async (ctx, { params, re
     record,
     denialOf: (login) => entries.denialOf('logins', login),
   });
-  return { status: 204, headers: [] };
+  return emptyReply(204);
 };
 
 /** Of one access key, or all of them. */

@@ -41,7 +41,7 @@ const authorizedVersion = ({ target, authorizeAgain }: AuthorizedInBucket): Auth
 });
 
 /** The version that a request changes. */
-const about = (request: AuthorizedInBucket) => {
+const describeAmendment = (request: AuthorizedInBucket) => {
   const { bucket, key, query, record, requestId } = request;
   return {
     bucket,
@@ -79,7 +79,7 @@ export const PutObjectRetention: WithFacts<'PutObjectRetention'> = {
       Mode === undefined || RetainUntilDate === undefined
         ? undefined
         : futureRetention(ctx, { mode: Mode, until: RetainUntilDate }, 'RetainUntilDate');
-    await putRetention(ctx, about(request), { requested, bypass: asksBypass(request) });
+    await putRetention(ctx, describeAmendment(request), { requested, bypass: asksBypass(request) });
     return emptyReply(200);
   },
 };
@@ -105,7 +105,7 @@ export const PutObjectLegalHold: WithFacts<'PutObjectLegalHold'> = {
   facts: legalHoldFacts,
   async handle(ctx, request) {
     const { Status } = legalHoldIn(request.body);
-    await putLegalHold(ctx, about(request), Status === 'ON');
+    await putLegalHold(ctx, describeAmendment(request), Status === 'ON');
     return emptyReply(200);
   },
 };
@@ -139,7 +139,7 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
   });
   if (grants === undefined) return emptyReply(200, versionHeader(request, authorized));
   const row = await amendVersion(ctx, {
-    ...about(request),
+    ...describeAmendment(request),
     amend: async (row, current) => {
       const { acl, ...found } = row;
       // The grants were made for the owner of another version.
@@ -188,7 +188,7 @@ export const DeleteObjectTagging: HandlerOf<'DeleteObjectTagging'> = async (ctx,
 
 async function setTags(ctx: Context, request: AuthorizedInBucket, tags: Tags): Promise<ObjectRow> {
   return amendVersion(ctx, {
-    ...about(request),
+    ...describeAmendment(request),
     amend: (row) => {
       const { tags: former = [], ...rest } = row.headers;
       if (tags.length === 0 && former.length === 0) return row;
@@ -205,7 +205,7 @@ const daysMax = 36_500;
 
 /** 202 for a first restore, though it is done; 200 for another one, which sets a new end (public API). */
 export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, request) => {
-  const { wasRestored } = await restoreVersion(ctx, about(request), parseDays(request));
+  const { wasRestored } = await restoreVersion(ctx, describeAmendment(request), parseDays(request));
   return emptyReply(wasRestored ? 200 : 202);
 };
 
@@ -231,7 +231,7 @@ export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async
   const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
   const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
   const user = openKeyUser(ctx, request);
-  const { key: _, ...amendment } = about(request);
+  const { key: _, ...amendment } = describeAmendment(request);
   await rewrapKey(ctx, { ...amendment, row, how, user });
   return emptyReply(200, versionHeader(request, row));
 };

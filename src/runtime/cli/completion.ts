@@ -108,7 +108,8 @@ function namesOfOptions(options: Options): readonly Named[] {
 
 /**
  * The nearest name that the gateway lists to this caller, for the first name of the path or of the options that it does not list;
- * undefined where none is near. @throws AdminRefused where the caller may not list the names
+ * undefined where none is near.
+ * @throws AdminRefused where the caller may not list the names
  */
 export async function suggestName(
   client: AdminClient,

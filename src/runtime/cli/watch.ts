@@ -152,7 +152,8 @@ const anewMs = 2_000;
 const home = '\u001b[H\u001b[J';
 
 /**
- * Shows a page every two seconds: in a terminal over the former one, in a pipe below it. @throws what the first reading
+ * Shows a page every two seconds: in a terminal over the former one, in a pipe below it.
+ * @throws what the first reading
  * throws, and refusals
  */
 export async function showAnew({

@@ -20,7 +20,7 @@ import { parseConfig } from '../../config/read-config.ts';
 import type { Config, Environment } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import { openContext } from '../../portable-context.ts';
-import { type Clock, systemClock } from '../../ports/clock.ts';
+import { type Clock, systemClock, workerdClock } from '../../ports/clock.ts';
 import type { AnyTable } from '../../ports/metadata-store.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
@@ -232,8 +232,8 @@ export class SluiceMetadata extends ObjectBase {
    * Sends what was left unsent, does steps of a split, and runs the workers for a while. A failure of one of them stops none of the others.
    */
   async alarm(): Promise<void> {
-    // First, and stored: where the object ends in its alarm, the runtime repeats it after pauses that double, six times at most, unless
-    // another one is set.
+    // Set the next alarm before any work, and make it durable. If the object ends during the alarm, the runtime repeats the alarm at
+    // most six times, after pauses that double, unless another alarm is set.
     await this.#setAlarm(this.#store.shard?.phase === undefined ? undefined : repeatMs);
     await this.#state.storage.sync();
     // The cast: only settings are read of the bindings, and those are texts.
@@ -280,13 +280,12 @@ export class SluiceMetadata extends ObjectBase {
     { telemetry, ms }: { readonly telemetry: Telemetry; readonly ms: number },
   ): Promise<void> {
     const cryptography = openCryptography();
-    const objectClock = { ...systemClock, hasTimersOfRequests: true };
     const { context } = openContext(config, {
       ...cryptography,
-      clock: objectClock,
+      clock: workerdClock,
       sinks: openSinks(config, {
         ...cryptography,
-        clock: objectClock,
+        clock: workerdClock,
         // The cast: bindings have any name.
         bindings: this.#env as object as Bindings,
       }),

@@ -7,7 +7,7 @@ import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import type { Config } from '../../config.ts';
 import type { Storage } from '../../gateway-opener.ts';
 import { type ContextParts, openContext } from '../../portable-context.ts';
-import { type Clock, systemClock } from '../../ports/clock.ts';
+import { type Clock, systemClock, workerdClock } from '../../ports/clock.ts';
 import { isRowFailure, type LateWrites, type MetadataStore, type Op } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import {
@@ -35,8 +35,7 @@ const outlivingMs = 25_000;
  * alive.
  */
 const requestClock: Clock = {
-  ...systemClock,
-  hasTimersOfRequests: true,
+  ...workerdClock,
   sleep(ms, signal) {
     const slept = systemClock.sleep(ms, signal);
     if (ms <= outlivingMs) waitUntil(slept);

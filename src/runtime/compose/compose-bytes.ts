@@ -54,7 +54,7 @@ export async function openBytes(parts: Parts, hasher: Hasher): Promise<ObjectByt
   const { config, clock } = parts;
   const { SVC_DATA_BACKEND: backend } = config;
   // The rest of the memory is for the process itself and for readers.
-  const budget = new WriteBudget(config.SVC_MEMORY_MAX / dataBackends[backend].writePart, clock);
+  const budget = new WriteBudget(config.SVC_MEMORY_MAX / dataBackends[backend].writeDivisor, clock);
   return backend === 'upstream-store'
     ? openUpstreams(parts, { hasher, budget })
     : chunked(await openChunks(backend, parts), budget);

@@ -2,7 +2,7 @@
 import { access, constants, mkdir, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { dataBackends } from '../../config/data.ts';
-import type { HsmKeys } from '../../config/keys.ts';
+import { type HsmKeys, keyProviders } from '../../config/keys.ts';
 import type { ListenAddress } from '../../config/network.ts';
 import { type Found, readConfig } from '../../config/read-config.ts';
 import type { Config, Environment, SettingName } from '../../config.ts';
@@ -10,7 +10,6 @@ import type { Credential } from '../../ports/credentials.ts';
 import { readCredentialsFile } from '../root-credentials.ts';
 import { lookAtMasterKeyFile, noSecretFile, readHsmKeysFile } from '../secret-file.ts';
 import { lookForPackages } from './needed-packages.ts';
-import { keyProviderOpeners } from './open-keys.ts';
 import { lookAtUpstreamFiles } from './upstream-files.ts';
 
 export interface Configuration {
@@ -49,7 +48,7 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     reading.config === undefined ? [] : lookForPackages(reading.config),
     unreadable('SVC_TLS_CERT_FILE', settingText('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', settingText('SVC_TLS_KEY_FILE')),
-    ...Object.values(keyProviderOpeners).flatMap(({ files }) =>
+    ...Object.values(keyProviders).flatMap(({ files = [] }) =>
       files.map((name) => unreadable(name, settingText(name))),
     ),
     prepares ? unwritable('SVC_DATA_DIR', settingText('SVC_DATA_DIR')) : [],

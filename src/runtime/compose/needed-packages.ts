@@ -6,10 +6,10 @@ import { createRequire } from 'node:module';
 import { explainNoBinding } from '../../backends/sinks/sink-options.ts';
 import { installCommand, isMissing, type OptionalPackage } from '../../base/optional-packages.ts';
 import { dataBackends } from '../../config/data.ts';
+import { keyProviders } from '../../config/keys.ts';
 import { metadataBackends } from '../../config/metadata.ts';
 import type { Config } from '../../config.ts';
 import { sinkKinds } from '../../ports/event-sink.ts';
-import { keyProviderOpeners } from './open-keys.ts';
 
 /** Written out, because a bundle has what an import names. */
 const imports: Readonly<Record<OptionalPackage, () => Promise<unknown>>> = {
@@ -54,7 +54,7 @@ function listNeeds(config: Asked): readonly Need[] {
   ];
   const { SVC_KEY_PROVIDER: provider } = config;
   if (provider !== undefined)
-    needs.push({ by: `SVC_KEY_PROVIDER=${provider}`, packages: keyProviderOpeners[provider].packages });
+    needs.push({ by: `SVC_KEY_PROVIDER=${provider}`, packages: keyProviders[provider].packages ?? [] });
   return needs;
 }
 

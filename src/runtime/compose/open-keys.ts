@@ -3,14 +3,12 @@ import type { CredentialSource } from '../../backends/keys/cloud-credentials.ts'
 import type { KeyRequests } from '../../backends/keys/key-requests.ts';
 import type { TransitAuth } from '../../backends/keys/login.ts';
 import type { RemoteProvider } from '../../backends/keys/steady-provider.ts';
-import type { OptionalPackage } from '../../base/optional-packages.ts';
 import type { KeyProviderName } from '../../config/keys.ts';
 import { mayReach } from '../../config/network.ts';
-import type { Config, SettingName } from '../../config.ts';
+import type { Config } from '../../config.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import type { Cipher, Hasher } from '../../ports/cryptography.ts';
 import type { KeyProvider } from '../../ports/key-provider.ts';
-import { awsApi } from '../../ports/trace.ts';
 import type { Parts } from './compose-bytes.ts';
 
 interface Around {
@@ -27,45 +25,17 @@ function findSoleAccount(credentials: readonly Credential[]): string | undefined
 
 type Opener<Opened = KeyProvider> = (parts: Parts, around: Around) => Promise<Opened>;
 
-interface KeyProviderOpener {
-  /** The settings' cross checks see to it that it has what it needs. */
-  readonly open: Opener;
-  /** The settings whose files must be readable at the start, beside those that are read then. */
-  readonly files: readonly SettingName[];
-  readonly packages: readonly OptionalPackage[];
-  /** What traces call it, and where requests to it go. */
-  readonly system: string;
-  readonly address?: 'SVC_TRANSIT_ADDR' | 'SVC_KMS_ENDPOINT';
-}
-
-/** How this runtime opens each provider, and what that needs. */
-export const keyProviderOpeners: Readonly<Record<KeyProviderName, KeyProviderOpener>> = {
-  'local-hsm': { open: openLocalHsm, files: [], packages: [], system: 'local-hsm' },
-  transit: {
-    open: steady(openTransit, { isShared: true }),
-    files: ['SVC_TRANSIT_CA_FILE'],
-    packages: [],
-    system: 'vault',
-    address: 'SVC_TRANSIT_ADDR',
-  },
-  'cloud-kms': {
-    open: steady(openCloudKms, { isShared: true }),
-    files: ['SVC_KMS_CA_FILE'],
-    packages: [],
-    system: awsApi,
-    address: 'SVC_KMS_ENDPOINT',
-  },
-  pkcs11: {
-    open: steady(openPkcs11),
-    files: ['SVC_PKCS11_MODULE', 'SVC_PKCS11_PIN_FILE'],
-    packages: ['koffi'],
-    system: 'pkcs11',
-  },
+/** The settings' cross checks see to it that each has what it needs. */
+const openers: Readonly<Record<KeyProviderName, Opener>> = {
+  'local-hsm': openLocalHsm,
+  transit: steady(openTransit, { isShared: true }),
+  'cloud-kms': steady(openCloudKms, { isShared: true }),
+  pkcs11: steady(openPkcs11),
 };
 
 export async function openKeys(parts: Parts, around: Around): Promise<KeyProvider | undefined> {
   const { SVC_KEY_PROVIDER: name } = parts.config;
-  return name && keyProviderOpeners[name].open(parts, around);
+  return name && openers[name](parts, around);
 }
 
 /**

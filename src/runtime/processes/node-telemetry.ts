@@ -6,6 +6,7 @@ import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapSpaceStatistics } from 'node:v8';
 import { describeServerOfUrl } from '../../base/text/server-address.ts';
 import { dataBackends } from '../../config/data.ts';
+import { keyProviders } from '../../config/keys.ts';
 import { metadataBackends } from '../../config/metadata.ts';
 import { resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
@@ -18,7 +19,6 @@ import { createMetricRegistry, type MetricRegistry } from '../../telemetry/metri
 import { OtlpExporter, readOtlpHeaders, type Systems } from '../../telemetry/otlp.ts';
 import { createTracer } from '../../telemetry/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
-import { keyProviderOpeners } from '../compose/open-keys.ts';
 import { processMemory } from './memory-faults.ts';
 import { certificateExpiries, measureEventLoopLag, processName } from './node-diagnostics.ts';
 import { logToStandardError } from './node-log-level.ts';
@@ -219,7 +219,7 @@ async function openExporter(
 
 export function describeSystems(config: Config): Systems {
   const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys } = config;
-  const { system = 'none', address } = keys === undefined ? {} : keyProviderOpeners[keys];
+  const { system = keys ?? 'none', address } = keys === undefined ? {} : keyProviders[keys];
   const upstreams = dataBackends[data].list === 'SVC_UPSTREAMS' ? resolveUpstreams(config) : [];
   const endpoints = new Map(upstreams.map(({ upstream: { id, endpoint } }) => [id, endpoint]));
   return {

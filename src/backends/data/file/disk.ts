@@ -5,7 +5,7 @@
  */
 import fs from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Clock } from '../../../ports/clock.ts';
 import { ChunkMissing, DataUnavailable } from '../../../ports/object-bytes.ts';
@@ -200,7 +200,7 @@ export const isTaken = (error: unknown): boolean => (error as { code?: string } 
  * What the system says of a device that fails, of a mount or a server of files that is gone, of a root that is no directory any more, and
  * of a file system that the kernel has made read-only.
  */
-const awayCodes: ReadonlySet<unknown> = new Set([
+const unavailableCodes: ReadonlySet<unknown> = new Set([
   'EIO',
   'ENODEV',
   'ENOTDIR',
@@ -220,25 +220,27 @@ export const isPresent = ({ segments, large, temporary }: Layout): boolean =>
     }
   });
 
-const awayError = (layout: Layout, cause?: unknown): DataUnavailable => {
+const storeUnavailable = (layout: Layout, cause?: unknown): DataUnavailable => {
   const reason = cause instanceof Error ? cause.message : 'it is missing or not mounted';
-  return new DataUnavailable(`the directory of ${layout.segments} is away: ${reason}`, { cause });
+  return new DataUnavailable(`the chunk store at ${dirname(layout.segments)} is unavailable: ${reason}`, {
+    cause,
+  });
 };
 
 /** @throws DataUnavailable where a missing file would say nothing of the chunk, because the whole store is missing */
 export function assertPresent(layout: Layout): void {
-  if (!isPresent(layout)) throw awayError(layout);
+  if (!isPresent(layout)) throw storeUnavailable(layout);
 }
 
 /**
  * Throws `DataUnavailable` in place of an error of a store that is away, and the error itself otherwise: a full disk and damaged or missing
  * chunks of a store that is there.
  */
-export function throwFailure(layout: Layout, error: unknown): never {
+export function rethrowFailure(layout: Layout, error: unknown): never {
   const { code } = Object(error) as { readonly code?: unknown };
-  if (awayCodes.has(code)) throw awayError(layout, error);
+  if (unavailableCodes.has(code)) throw storeUnavailable(layout, error);
   if ((isMissing(error) || error instanceof ChunkMissing) && !isPresent(layout))
-    throw awayError(layout, error);
+    throw storeUnavailable(layout, error);
   throw error;
 }
 

@@ -23,9 +23,9 @@ import {
   newName,
   nodeDisk,
   parsePlace,
+  rethrowFailure,
   segmentNames,
   segmentPath,
-  throwFailure,
 } from './disk.ts';
 import {
   borrowPiece,
@@ -80,7 +80,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
     replaced: (segment) => reader.drop(segment),
   });
 
-  return throwingAway(layout, {
+  return withAvailabilityChecks(layout, {
     write: (id, source, { owner, size, signal }) =>
       takeFrom(source, async (iterator) => {
         const large = (whole: AsyncIterator<Uint8Array>): Promise<ChunkRef> => {
@@ -134,12 +134,13 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
 type FileStore = ChunkStore & Required<Pick<ChunkStore, 'small' | 'removals' | 'compact'>>;
 
 /**
- * The store, which throws `DataUnavailable` while its directory is away. A file that is missing says something of a chunk only where the
- * directory is there, also afterwards: otherwise gc would forget chunks that come back with the disk.
+ * Checks that the directory of the store is mounted, before and after each call that may report missing chunks. Without this, gc would
+ * drop the rows of chunks that come back with the disk.
+ * @throws DataUnavailable
  */
-function throwingAway(layout: Layout, store: FileStore): ChunkStore {
+function withAvailabilityChecks(layout: Layout, store: FileStore): ChunkStore {
   const { small, removals } = store;
-  const fail = (error: unknown): never => throwFailure(layout, error);
+  const fail = (error: unknown): never => rethrowFailure(layout, error);
   const whilePresent = async <T>(run: () => Promise<T>): Promise<T> => {
     assertPresent(layout);
     const result = await run().catch(fail);

@@ -4,8 +4,9 @@ import undici from 'undici/index.js';
 import { SharedSemaphore } from '../../../base/mutex.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
-import { DataUnavailable, type StoreUse } from '../../../ports/object-bytes.ts';
+import { DataUnavailable } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
+import type { CallUse } from '../../../ports/trace.ts';
 import { unsignedPayload } from '../../../protocol/dialect.ts';
 import { type Signer, signer } from '../../../signing/sign-request.ts';
 import { encode } from '../../../signing/signing-key.ts';
@@ -88,15 +89,15 @@ export function openUpstreamClient(
 
 export class UpstreamClient {
   readonly #shared: Shared;
-  readonly #use: StoreUse;
+  readonly #use: CallUse;
 
-  constructor(shared: Shared, use: StoreUse = {}) {
+  constructor(shared: Shared, use: CallUse = {}) {
     this.#shared = shared;
     this.#use = use;
   }
 
   /** The same connections; its requests take turns of the account, and name the span. */
-  usedFor(use: StoreUse): UpstreamClient {
+  usedFor(use: CallUse): UpstreamClient {
     return new UpstreamClient(this.#shared, use);
   }
 

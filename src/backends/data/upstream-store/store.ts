@@ -14,7 +14,6 @@ import {
   type FoundExtent,
   type ObjectBytes,
   type Owner,
-  type StoreUse,
   type UnmanagedDetails,
   type UnmanagedObject,
   type UnmanagedObjects,
@@ -26,6 +25,7 @@ import {
 } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 import { isArchive } from '../../../ports/storage-classes.ts';
+import type { CallUse } from '../../../ports/trace.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { systemHeaders } from '../../../protocol/wire.ts';
 import { LoanedArrays } from '../chunked/write-chunks.ts';
@@ -69,7 +69,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
   const connections = new Map(upstreams.map((each) => [each.id, connect(each, options)]));
   const clusters = [...connections.keys()];
 
-  function connectionTo(cluster: string, use?: StoreUse): Connection {
+  function connectionTo(cluster: string, use?: CallUse): Connection {
     const connection = connections.get(cluster);
     if (connection === undefined)
       throw new DataUnavailable(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
@@ -259,7 +259,7 @@ async function removeExtent(connection: Connection, { id, size, foreign: unmanag
 
 // Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object.
 
-const forwardedUploads = (connectionTo: (cluster: string, use?: StoreUse) => Connection): UploadBytes => ({
+const forwardedUploads = (connectionTo: (cluster: string, use?: CallUse) => Connection): UploadBytes => ({
   async begin({ cluster, id, owner, ...use }) {
     const connection = connectionTo(cluster, use);
     const key = toKey(connection.prefix, id);

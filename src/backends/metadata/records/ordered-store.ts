@@ -86,7 +86,10 @@ export const newBatch = (now: number, nextRevision: () => number): Batch => ({
   nextRevision,
 });
 
-/** Writes the sums of a transaction's counters: its last step, and before a work that changes what a write does. */
+/**
+ * Writes the sums of a transaction's counters. Call it at the end of the transaction, and before a step of a split in it, because that
+ * step changes which writes are noted.
+ */
 export function writeCounters(store: OrderedStore, { counters }: Batch): void {
   for (const { key, stored, isChanged } of counters.values()) if (isChanged) store.put(key, stored);
   counters.clear();

@@ -212,7 +212,8 @@ export class RecordStore implements MetadataStore {
 
   /**
    * Applies the entries of another store that have not arrived before. Changes of rows that have left this store are sent on, and have
-   * arrived when it returns. @param tableOf the table of a name
+   * arrived when it returns.
+   * @param tableOf the table of a name
    */
   async receive(
     sender: number,

@@ -85,7 +85,8 @@ export class Mover<Row extends MovingRow> {
   }
 
   /**
-   * Announces the split to readers. @returns how long they may still use the former layout, by a monotonic clock; a new
+   * Announces the split to readers.
+   * @returns how long they may still use the former layout, by a monotonic clock; a new
    * mover waits again
    */
   async #announced(at: At<AnyTable>, to: number): Promise<number> {
