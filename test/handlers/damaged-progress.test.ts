@@ -303,7 +303,7 @@ test('on a file with flipped bits in keys and values of progress, workers and re
     await flipText(join(directory, 'metadata', 'data.mdb'), text);
   const written: unknown[] = [];
   const log: Telemetry['log'] = (level, message, fields) => {
-    if (message.includes('is replaced or removed'))
+    if (message.includes('was replaced or removed'))
       written.push(`${level} ${fields?.['table']} ${fields?.['row']}`);
   };
   await using world = await openGateway({ ...options, telemetry: { ...silentTelemetry, log } });
