@@ -196,7 +196,8 @@ test('resync queues the versions that can be read, and says how many cannot', as
   const found = (bucket: string) => admin.must('GET', `/replication/resync/${bucket}`);
   expect(await found('one-version')).toMatchObject({ state: 'done', queued: 2, damaged: 1 });
   expect(await found('first-and-last-version')).toMatchObject({ state: 'done', queued: 1, damaged: 2 });
-  expect(errors()).toEqual(['first-and-last-version', 'one-version']);
+  // The second pass reports a damaged row again, and does not count it.
+  expect(new Set(errors())).toEqual(new Set(['first-and-last-version', 'one-version']));
   rows.patterns.clear();
   for (const bucket of sound) expect(await found(bucket)).toMatchObject({ state: 'done', queued: 3 });
   expect(await found('row-of-bucket')).toMatchObject({ state: 'running' });
@@ -222,7 +223,9 @@ test('a resync waits for the long queue of its own destination only', async () =
     const named = { task, id: `${row}`, due, requestId: 'test' };
     await context.metadata.apply([await queuedByHour(context, at, named)]);
   }
-  for await (const task of everyResync(context)) await stepResync(context, task);
+  // A page of each pass.
+  for (let pass = 0; pass < 2; pass += 1)
+    for await (const task of everyResync(context)) await stepResync(context, task);
   expect(await admin.must('GET', `/replication/resync/${busy}`)).toMatchObject({
     state: 'running',
     queued: 0,

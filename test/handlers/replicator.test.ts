@@ -338,6 +338,26 @@ test('a resync sends a version whose tags a client changes while it is queued', 
   expect((await far.world.client.get('/bucket/key?tagging')).text).toContain('<Value>v</Value>');
 });
 
+test('a resync sends a version that becomes current while it runs', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  const { client, context } = near.world;
+  const former = await client.put('/bucket/0', { body: 'former' });
+  const latest = await client.put('/bucket/0', { body: 'latest' });
+  // More than a page of current versions.
+  for (let n = 1; n <= 100; n += 1) await client.put(`/bucket/${n}`, { body: `${n}` });
+  await link(near, far);
+  const admin = operatorOf(near.world);
+  await admin.must('POST', '/replication/resync/bucket', {});
+  for await (const task of everyResync(context)) await stepResync(context, task);
+  await client.delete(`/bucket/0?versionId=${latest.header('*-version-id')}`);
+  run(near);
+  await vi.waitFor(async () => {
+    expect(await admin.must('GET', '/replication/resync/bucket')).toMatchObject({ state: 'done', read: 101 });
+  }, until);
+  await settled(near, '/bucket/0', 'COMPLETED');
+  expect((await versions(far)).map(({ id }) => id)).toContain(former.header('*-version-id'));
+});
+
 test('a version is COMPLETED in a bucket whose change was cut short before its fence was raised', async () => {
   const [near, far] = [await openSite(), await openSite()];
   await link(near, far);

@@ -22,7 +22,7 @@ import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { soundPage } from '../../metadata/sound-rows.ts';
-import type { BucketRow, ObjectRow, objects } from '../../metadata/tables.ts';
+import { type BucketRow, historySpace, type ObjectRow, type objects } from '../../metadata/tables.ts';
 import { MetadataDamaged, type SortOf, type Stored } from '../../ports/metadata-store.ts';
 import { openBucket, refreshBucket } from '../common/buckets.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
@@ -50,6 +50,8 @@ interface ResyncFilter {
 export interface Resync extends ResyncFilter {
   readonly bucket: string;
   readonly after?: SortOf<typeof objects>;
+  /** Reads the current versions again: one that became current meanwhile left the history before the walk came there. */
+  readonly isSecondPass?: true;
   readonly read: number;
   readonly queued: number;
   /** Versions that were left out, because metadata about them is damaged. */
@@ -221,8 +223,11 @@ interface Queueing {
   readonly state: Resync;
 }
 
-const selects = ({ rule, state }: Pick<Queueing, 'rule' | 'state'>, row: ObjectRow): boolean =>
-  isSelected(state, row) && coversExisting(rule, row);
+/** The second pass of a resync of `all` leaves out versions that were replicated: the first one has sent nearly all of them again. */
+function selects({ rule, state }: Pick<Queueing, 'rule' | 'state'>, row: ObjectRow): boolean {
+  const status = state.isSecondPass && state.status === 'all' ? 'none-or-failed' : state.status;
+  return isSelected({ ...state, status }, row) && coversExisting(rule, row);
+}
 
 /**
  * Queues a version and marks it in one commit. Where another commit changed it meanwhile, it is read again, because not
@@ -263,8 +268,12 @@ async function queuePage(
   ctx: Ctx & Pick<Context, 'telemetry'>,
   { bucket, role, rule, state, now }: Queueing & { readonly now: number },
 ): Promise<Resync> {
-  const { after } = state;
-  const cursor = ctx.metadata.scan(objectsAt(bucket), after === undefined ? {} : { after });
+  const { after, isSecondPass } = state;
+  const range = {
+    ...(after === undefined ? {} : { after }),
+    ...(isSecondPass ? { before: { space: historySpace } } : {}),
+  };
+  const cursor = ctx.metadata.scan(objectsAt(bucket), range);
   const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
   const damaged = [...unread];
   const selected = rows.filter(({ row }) => selects({ rule, state }, row));
@@ -277,12 +286,17 @@ async function queuePage(
   reportDamaged(ctx, { bucket: bucket.name, left: 'versions are left out of a resync', damaged });
   const next: Resync = {
     ...state,
-    read: state.read + rows.length,
     queued: state.queued + queued,
-    ...(damaged.length === 0 ? {} : { damaged: (state.damaged ?? 0) + damaged.length }),
+    // Each version is counted once.
+    ...(isSecondPass ? {} : { read: state.read + rows.length }),
+    ...(isSecondPass || damaged.length === 0 ? {} : { damaged: (state.damaged ?? 0) + damaged.length }),
   };
   const last = rows.at(-1)?.row;
-  if (isEnd || last === undefined) return { ...next, finishedAt: now };
+  if (isEnd || last === undefined) {
+    if (isSecondPass) return { ...next, finishedAt: now };
+    const { after: _, ...restarted } = next;
+    return { ...restarted, isSecondPass: true };
+  }
   const { space, key, slot } = last;
   return { ...next, after: { space, key, slot } };
 }
