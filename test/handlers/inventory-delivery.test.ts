@@ -5,7 +5,7 @@ import { openBucket } from '../../src/domain/common/buckets.ts';
 import { drawVersion } from '../../src/domain/common/ids.ts';
 import { readDocument } from '../../src/domain/configurations/documents.ts';
 import { bucketInventories, type Inventory } from '../../src/domain/configurations/inventory.ts';
-import { beginInventory, everyRun, findRun } from '../../src/domain/inventory/runs.ts';
+import { everyRun, findRun, requestInventory } from '../../src/domain/inventory/runs.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
@@ -118,6 +118,7 @@ describe.each(backends)('on %s', (backend) => {
       expect(at).toBeLessThan(200);
       for (const when of ['before', 'after'] as const) {
         const first = dyingProcess(context, at, when);
+        lists.clock.jump(60_000);
         await mustAdmin('POST', '/buckets/bucket/inventory/all/run');
         await lists.run(first.context).catch(() => {});
         isOver = !first.hasDied();
@@ -285,6 +286,18 @@ test('an inventory of an empty bucket has a manifest and one file without rows',
   expect(await lists.keys('manifest.json')).toHaveLength(2);
 });
 
+test('an inventory that is deleted and stored again under its id is written at once', async () => {
+  await using lists = await openLists();
+  await lists.configure({ frequency: 'Weekly' });
+  await lists.run();
+  await must(lists.world.client.delete('/bucket?inventory&id=all'));
+  lists.clock.jump(60_000);
+  await lists.configure({ frequency: 'Weekly', format: 'Parquet' });
+  await lists.run();
+  expect(await lists.keys('manifest.json')).toHaveLength(2);
+  expect(await lists.manifest()).toMatchObject({ fileFormat: 'Parquet' });
+});
+
 test('a daily inventory is written once a day, a weekly one once a week from Sunday', async () => {
   await using lists = await openLists();
   await lists.configure({ id: 'daily' });
@@ -419,6 +432,14 @@ test('an operator writes an inventory now, also one that is not enabled', async 
     files: 1,
     manifest: 'inv/bucket/all/2026-02-05T12-34Z/manifest.json',
   });
+  // A second manifest of the minute would replace the first one.
+  const again = await ask('POST', path);
+  expect(again.status).toBe(409);
+  expect(JSON.stringify(again.json)).toContain('from 2026-02-05T12:35:00.000Z on');
+  lists.clock.jump(60_000);
+  await operatorOf(lists.world).must('POST', path);
+  await lists.run();
+  expect(await lists.keys('manifest.json')).toHaveLength(2);
   expect((await ask('POST', '/buckets/bucket/inventory/none/run')).status).toBe(404);
   expect((await ask('POST', '/buckets/none/inventory/all/run')).status).toBe(404);
   const rows = await auditRows({ ...lists.world.context, clock: lists.clock });
@@ -472,7 +493,10 @@ test('a step reads the runs that it works on, not all runs of all accounts, and 
   const bucket = await openBucket(context, 'bucket');
   const [inventory] = (await readDocument(context, bucket, bucketInventories)) ?? [];
   const begin = (owned: typeof bucket, id: string) =>
-    beginInventory(context, owned, { inventory: { ...(inventory as Inventory), Id: id } });
+    requestInventory(context, owned, {
+      inventory: { ...(inventory as Inventory), Id: id },
+      record: undefined,
+    });
   for (let n = 0; n < 300; n += 1) await begin(bucket, `i${n}`);
   const { metadata, seen } = countRows(context.metadata, 'tasks');
   const unit = writeInventories({ ...context, metadata }, 1);

@@ -96,6 +96,13 @@ export const findRun = async (metadata: Metadata, of: Of): Promise<InventoryRun 
 export const findResult = async (metadata: Metadata, of: Of): Promise<InventoryResult | undefined> =>
   (await findTask(metadata, results, nameRun(of)))?.state;
 
+/** An inventory that is stored under the id of a deleted one is due at once. */
+export async function forgetResult(metadata: Metadata, of: Of): Promise<void> {
+  const found = await findSoundTask(metadata, results, nameRun(of));
+  if (found === undefined) return;
+  await putTasks(metadata, results, { changes: [{ remove: { name: found.name }, expect: found.revision }] });
+}
+
 /** Begins a run, unless one of the configuration is under way. @returns the run that is under way then */
 async function beginRun(
   metadata: Metadata,
@@ -252,8 +259,31 @@ async function beginDue(ctx: Ctx, name: string): Promise<void> {
   }
 }
 
-/** Begins a run now, unless one is under way. @returns the run that is under way */
-export async function beginInventory(
+/**
+ * Begins a run now, unless one is under way. @returns the run that is under way
+ * @throws OperationAborted in the minute of the run before, because a manifest is named by the minute
+ */
+export async function requestInventory(
+  ctx: Ctx,
+  bucket: BucketRow,
+  call: { readonly inventory: Inventory; readonly record: Recorder | undefined },
+): Promise<InventoryRun> {
+  const last = await findResult(ctx.metadata, { bucketId: bucket.id, inventory: call.inventory });
+  const now = await ctx.metadata.now();
+  if (last?.manifest !== undefined && toMinute(last.startedAt) === toMinute(now)) {
+    const next = new Date((toMinute(now) + 1) * minuteMs).toISOString();
+    throw fail(
+      'OperationAborted',
+      `The last run began in this minute, and its manifest has the minute's name. Ask again from ${next} on.`,
+    );
+  }
+  return beginInventory(ctx, bucket, call);
+}
+
+const minuteMs = 60_000;
+const toMinute = (time: number): number => Math.floor(time / minuteMs);
+
+async function beginInventory(
   ctx: Ctx,
   { id, name }: BucketRow,
   { inventory, record }: { readonly inventory: Inventory; readonly record?: Recorder | undefined },

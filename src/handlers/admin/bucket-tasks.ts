@@ -11,13 +11,13 @@ import {
 import { beginResharding, findResharding, type Resharding } from '../../domain/buckets/reshard.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import {
-  beginInventory,
   countLeft,
   findResult,
   findRun,
   type InventoryResult,
   type InventoryRun,
   openInventory,
+  requestInventory,
 } from '../../domain/inventory/runs.ts';
 import {
   findLifecycle,
@@ -107,7 +107,7 @@ const reshardingJson = ({ from, to, shardsDone, rowsMoved, startedAt, finishedAt
 export const RunBucketInventory: AdminHandler<'RunBucketInventory'> = async (ctx, { params, record }) => {
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');
-  return jsonReply(await runJson(ctx, await beginInventory(ctx, bucket, { inventory, record })), 202);
+  return jsonReply(await runJson(ctx, await requestInventory(ctx, bucket, { inventory, record })), 202);
 };
 
 export const GetBucketInventoryRun: AdminHandler<'GetBucketInventoryRun'> = async (ctx, { params }) => {

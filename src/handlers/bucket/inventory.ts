@@ -10,6 +10,7 @@ import {
   withoutInventory,
 } from '../../domain/configurations/inventory.ts';
 import { assertProvider } from '../../domain/content/named-keys.ts';
+import { forgetResult } from '../../domain/inventory/runs.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
@@ -114,14 +115,17 @@ async function prepare(
 }
 
 async function remove(ctx: Context, { bucket, record }: Pick<Configuring, 'bucket' | 'record'>, id: string) {
+  let removed: Inventory | undefined;
   await reviseDocument(ctx, bucket, {
     family: bucketInventories,
     record,
     revise: (inventories) => {
-      if (findInventory(inventories, id) === undefined) throw fail('NoSuchConfiguration');
+      removed = findInventory(inventories, id);
+      if (removed === undefined) throw fail('NoSuchConfiguration');
       return withoutInventory(inventories, id);
     },
   });
+  if (removed !== undefined) await forgetResult(ctx.metadata, { bucketId: bucket.id, inventory: removed });
 }
 
 export const inventory: Configuration<Inventory, 'inventory'> = {
