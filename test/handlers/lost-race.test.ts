@@ -1,4 +1,5 @@
 /** A write that loses its compare-and-set to a writer that commits at the worst moment. @storage */
+import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { settleUpload } from '../../src/domain/uploads/complete-upload.ts';
@@ -7,6 +8,7 @@ import { manifests } from '../../src/metadata/tables.ts';
 import { type MetadataStore, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { policyOf } from '../support/access.ts';
 import { ambush } from '../support/ambush.ts';
+import { encryptingSettings, provider } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, MiB, md5, putPart, setVersioning } from '../support/gateway-bodies.ts';
@@ -28,6 +30,32 @@ describe.each(backends)('on %s', (backend) => {
       expect(await world.stored()).toEqual(await world.owned('bucket'));
       expect(await world.stored()).toHaveLength(1);
       await client.delete('/bucket/key');
+    }
+  });
+
+  test('the loser of two unconditional writes learns the ETag of the winner, and nothing else of it', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap, settings: await encryptingSettings() });
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/source', { body: 'loser' });
+    const checksum = createHash('sha256').update('winner').digest('base64');
+    const secret = provider('first', { '*-checksum-sha256': checksum });
+    const uploadId = await createUpload(client, '/bucket/key');
+    const parts = [await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'loser' })];
+    const losers = [
+      () => client.put('/bucket/key', { body: 'loser' }),
+      () => client.put('/bucket/key', { headers: { '*-copy-source': '/bucket/source' } }),
+      () => complete(client, '/bucket/key', { uploadId, parts }),
+    ];
+    for (const lose of losers) {
+      rightBefore('objects', () => client.put('/bucket/key', { body: 'winner', headers: secret }));
+      const loser = await lose();
+      const etag = (await client.head('/bucket/key')).header('etag');
+      expect([loser.status, loser.header('etag') ?? loser.one('ETag')]).toEqual([200, etag]);
+      const shown = `${JSON.stringify(loser.headers)}${loser.text}`;
+      expect(shown).not.toContain('server-side-encryption');
+      expect(shown.toLowerCase()).not.toContain('sha256');
     }
   });
 

@@ -12,7 +12,7 @@ import {
   scanHours,
 } from '../../metadata/background/hourly-queues.ts';
 import { countDeadLetters, everyDeadLetter, removeDeadLetter } from '../../metadata/background/queues.ts';
-import { type DeadLetter, notifyTask, type QueueRow } from '../../metadata/records/queues.ts';
+import { type DeadLetter, type HourlyRow, notifyTask, type QueueRow } from '../../metadata/records/queues.ts';
 import { inTurns } from '../common/turns.ts';
 import { readSubject, type Subject } from '../events/envelope.ts';
 
@@ -82,13 +82,13 @@ const waitingMax = 20_000;
 
 const formatSubject = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
 
-/** When the oldest waiting event of each object was due: of one target, or of all. */
+/** The oldest waiting event of each object: of one target, or of all. */
 async function listWaiting(
   ctx: Ctx,
   now: number,
   target: string | undefined,
-): Promise<ReadonlyMap<string, number>> {
-  const oldest = new Map<string, number>();
+): Promise<ReadonlyMap<string, Pick<HourlyRow, 'slot' | 'due'>>> {
+  const oldest = new Map<string, Pick<HourlyRow, 'slot' | 'due'>>();
   const lane = target === undefined ? undefined : hashToLane(target);
   const places = (await listDueHours(ctx, 'notify', now)).filter(
     ({ slot }) => lane === undefined || laneOfSlot(slot) === lane,
@@ -96,7 +96,8 @@ async function listWaiting(
   for await (const { row } of dueRowsInShares(ctx, places, { now, max: waitingMax })) {
     const { sink, message } = notifyTask(row);
     const name = formatSubject(sink, readSubject(message));
-    oldest.set(name, Math.min(oldest.get(name) ?? row.due, row.due));
+    const known = oldest.get(name);
+    if (known === undefined || row.due < known.due) oldest.set(name, { slot: row.slot, due: row.due });
   }
   return oldest;
 }
@@ -119,9 +120,11 @@ export async function redriveLetters(
     const subject = readSubject(message);
     const { bucket, key } = subject;
     // Rows of one millisecond sort by their ids, which begin with the sequencer.
-    const due = waiting.get(formatSubject(sink, subject)) ?? now;
+    const own = { slot: laneSlot(sink, key ?? bucket), due: now };
+    // In the place of the event that it goes before, where the consumer finds rows: an old hour that it found empty is not read for a while.
+    const { slot, due } = waiting.get(formatSubject(sink, subject)) ?? own;
     const { id, requestId } = row;
-    const at = { queue: 'notify', slot: laneSlot(sink, key ?? bucket) } as const;
+    const at = { queue: 'notify', slot } as const;
     await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
     await ctx.metadata.apply(removeDeadLetter(row));
   };

@@ -449,6 +449,7 @@ export class Lanes {
     const flush = async (): Promise<boolean> => {
       const rows = batch;
       batch = [];
+      this.#waiting.read(slot, rows.map(subjectOf));
       for (const row of await this.#deliver(rows, pass)) wait(subjectOf(row));
       for (const row of pass.takeDone()) this.#waiting.finished(slot, subjectOf(row));
       for (const row of pass.blockedRows) wait(subjectOf(row));

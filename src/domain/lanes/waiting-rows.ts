@@ -2,7 +2,7 @@
  * Which objects have rows in the waiting lanes of a queue. The consumer moves a row there when its target refuses it,
  * or when its tenant has more than its share of a lane; and then every later row of the object, so that none overtakes
  * another. Only the leader moves rows, within its term, so the leader's memory is the truth; a new leader reads the
- * lanes once, after it has begun its own term.
+ * lanes once, after it has begun its own term. A redrive puts an event before the oldest one of its object that waits.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Context } from '../../context.ts';
@@ -37,6 +37,13 @@ interface WaitingSlot {
   arrived: Set<string>;
   /** By the monotonic clock: nothing of it is due before. */
   restsUntil: number;
+}
+
+/** How many rows of an object are counted: any number where its tenant counts as one all of whose objects wait. */
+function rowsOf({ tenants }: WaitingSlot, { tenant, object }: Subject): number {
+  if (!tenants.has(tenant)) return 0;
+  const objects = tenants.get(tenant);
+  return objects === undefined ? Number.POSITIVE_INFINITY : (objects.get(object) ?? 0);
 }
 
 export class WaitingRows {
@@ -158,6 +165,16 @@ export class WaitingRows {
   /** Whether this pass has to leave the object to the next one. */
   hasArrived(number: number, object: string): boolean {
     return this.#slots.get(number)?.arrived.has(object) ?? false;
+  }
+
+  /** Rows that were read of the slot. A redrive, of any process, adds rows to those of an object, and they are counted here. */
+  read(number: number, subjects: readonly Subject[]): void {
+    const slot = this.#slots.get(number);
+    if (slot === undefined) return;
+    for (const of of Map.groupBy(subjects, ({ object }) => object).values()) {
+      const [subject] = of as [Subject];
+      for (let counted = rowsOf(slot, subject); counted < of.length; counted += 1) this.#count(slot, subject);
+    }
   }
 
   /** A row of the slot is done. */

@@ -61,7 +61,7 @@ export interface NewObject {
   readonly signal: AbortSignal;
 }
 
-/** The version in the answer: the written one, or the concurrent one that replaced it. */
+/** The version in the answer: the written one, or that one with the ETag and the time of the concurrent one that replaced it. */
 export interface WrittenObject {
   readonly row: ObjectRow;
   readonly won: boolean;
@@ -209,7 +209,11 @@ export async function commitObject(
       winner.conditional !== true &&
       winner.version !== head?.row.version,
   });
-  if (outcome.done === 'lost') return { row: outcome.winner, won: false };
+  if (outcome.done === 'lost') {
+    // Nothing else of the winner is answered, because the caller may have no right to read it, nor to use its key.
+    const { space, slot, version, isNull, etag, modified } = outcome.winner;
+    return { row: { ...fresh, space, slot, version, isNull, etag, modified }, won: false };
+  }
   if (outcome.done === 'nothing' || outcome.plan.fresh === undefined)
     throw new Error('a write planned no version');
   return { row: outcome.plan.fresh, won: true };

@@ -4,12 +4,14 @@
  * A reader starts at the oldest row in every pass, and finished rows are removed by name. So a row that a slow commit adds among rows
  * that are finished already is read in the next pass: a writer draws `due` before it commits.
  */
-import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
+import type { Caches } from '../../base/bounded-cache.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { commitLimits, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
 import type { HourlyRow, QueueHour } from '../records/queues.ts';
 import { nextSound } from '../sound-rows.ts';
 import {
+  EmptyHours,
+  formatPlace,
   type HourlyQueue,
   hourAt,
   hourMs,
@@ -26,11 +28,6 @@ import { applyInTerm, assertLeads, beginTerm, type TaskKind, type Term } from '.
 const pageMax = 200;
 
 type Place = Pick<QueueHour, 'queue' | 'slot' | 'hour'>;
-
-/** When this process last found an hour empty, by its monotonic clock; so an old, empty hour is not read in each pass. */
-class EmptyHours {
-  readonly since = new BoundedCache<number>({ name: 'empty-queue-hours', entriesMax: 65_536 });
-}
 
 /**
  * The announced hours from before `below`, by queue, as they were last read: writers announce old hours only where their clocks are behind,
@@ -52,8 +49,8 @@ type ReadCtx = {
 };
 
 /**
- * The announced hours of a queue that may have due rows at `now`, the oldest first; hours that were found empty are left out. An old hour
- * that is announced late is listed within `oldHoursMs`.
+ * The announced hours of a queue that may have due rows at `now`, the oldest first. An old hour that is announced late is listed within
+ * `oldHoursMs`, and one that was found empty, and got a row of another process, within `placementsEndMs`.
  */
 export async function listDueHours(
   { caches, metadata, clock }: ReadCtx,
@@ -84,8 +81,6 @@ export async function listDueHours(
 /** When a consumer of the queue must list its hours again, by the monotonic clock, because an old one may have been announced. */
 export const listsOldHoursAt = ({ caches }: Pick<ReadCtx, 'caches'>, queue: HourlyQueue): number =>
   caches.of(OldHours).byQueue.get(queue)?.until ?? Number.NEGATIVE_INFINITY;
-
-const formatPlace = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
 
 /**
  * The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. Rows that were due

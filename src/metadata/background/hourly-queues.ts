@@ -67,6 +67,13 @@ class KnownHours {
   readonly closed = new Map<HourlyQueue, ClosedHours & { readonly until: number }>();
 }
 
+/** When this process last found an hour empty, by its monotonic clock; so an old, empty hour is not read in each pass. */
+export class EmptyHours {
+  readonly since = new BoundedCache<number>({ name: 'empty-queue-hours', entriesMax: 65_536 });
+}
+export const formatPlace = ({ queue, hour, slot }: Pick<QueueHour, 'queue' | 'slot' | 'hour'>): string =>
+  `${queue} ${hour} ${slot}`;
+
 export interface QueueCtx {
   readonly caches: Caches;
   readonly metadata: Placing;
@@ -125,7 +132,8 @@ export async function placeRow(
   const hour = queueHour(due) < known.below ? known.open : queueHour(due);
   const slot = 'slot' in within ? within.slot : queueSlot(within.slotKey);
   const place = { queue, slot, hour };
-  const name = `${queue} ${place.slot} ${place.hour}`;
+  const name = formatPlace(place);
+  caches.of(EmptyHours).since.delete(name);
   if ((announced.get(name) ?? 0) <= now) {
     // Without a count, because the leader's stored count is wrong from now on.
     await metadata.apply([{ at: hoursAt(queue), put: place }]);
