@@ -66,6 +66,25 @@ const inEachSpelling =
     const value = source.own.get(name);
     return value === undefined ? undefined : spell(value);
   };
+export const keyIdCondition = 's3:x-amz-server-side-encryption-aws-kms-key-id';
+
+/** The key as the header names it; its id, or its alias, alone; and that in an ARN of this region, which is what policies name (public API). */
+function spellKeyId({ own: headers, bucket, identity, region }: Source): Fact {
+  const named = headers.get('server-side-encryption-aws-kms-key-id');
+  if (named === undefined) return undefined;
+  const bare = named.replace(/^arn:aws[^:]*:kms:[^:]*:[^:]*:(?:key\/)?/, '');
+  return listKeyNames(bare, { region, account: identity?.owner ?? bucket?.owner ?? '', named });
+}
+
+/** What a policy may call a key by. */
+export function listKeyNames(
+  bare: string,
+  { region, account, named }: { readonly region: string; readonly account: string; readonly named: string },
+): readonly string[] {
+  const arn = `arn:aws:kms:${region}:${account}:${bare.startsWith('alias/') ? bare : `key/${bare}`}`;
+  return [...new Set([named, bare, arn])];
+}
+
 const parameter =
   (name: string): Read =>
   ({ query }) =>
@@ -132,6 +151,7 @@ const requestReaders: Readonly<Record<string, Read>> = {
   's3:VersionId': parameter('versionId'),
   // A client may write these in several ways, which mean the same to the operation.
   's3:x-amz-copy-source': inEachSpelling('copy-source', describeCopySource),
+  [keyIdCondition]: spellKeyId,
   's3:x-amz-storage-class': inEachSpelling('storage-class', listStorageClassNames),
   's3:object-lock-mode': own('object-lock-mode'),
   's3:object-lock-legal-hold': own('object-lock-legal-hold'),

@@ -43,6 +43,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   EntityTooLarge: { status: 400, message: 'Your proposed upload exceeds the maximum allowed size.' },
   EntityTooSmall: { status: 400, message: 'Your proposed upload is smaller than the minimum allowed size.' },
   ExpiredToken: { status: 400, message: 'The provided token has expired.' },
+  IdMismatch: { status: 400, message: 'The id of the address is not that of the configuration.' },
   IdempotencyKeyReused: {
     status: 422,
     message: 'The Idempotency-Key was given with another request before: use a new key.',
@@ -87,6 +88,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'The request is not valid for the current state of the cluster.',
   },
   InvalidDigest: { status: 400, message: 'The digest you specified is not valid.' },
+  InvalidEncryptionAlgorithmError: {
+    status: 400,
+    message: 'The Encryption request you specified is not valid. Supported value: AES256.',
+  },
   InvalidInput: {
     status: 400,
     message: 'An invalid or out-of-range value was supplied for an input parameter.',

@@ -28,7 +28,7 @@ export function readCount(
 
 export const isUrlEncoded = (query: Query): boolean => {
   const encoding = query.get('encoding-type');
-  if (encoding === undefined || encoding === '') return false;
+  if (encoding === undefined) return false;
   if (encoding.toLowerCase() === 'url') return true;
   throw fail('InvalidArgument', {
     message: 'Invalid Encoding Method specified in Request',

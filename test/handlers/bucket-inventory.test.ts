@@ -65,7 +65,7 @@ test('an inventory is refused under another id, without one, and where it cannot
   });
   await world.bob.put('/foreign');
   const refused: readonly (readonly [string, string, string, number])[] = [
-    [path('a'), body('b'), 'InvalidArgument', 400],
+    [path('a'), body('b'), 'IdMismatch', 400],
     ['/bucket?inventory', body('a'), 'InvalidArgument', 400],
     [path(''), body(''), 'InvalidArgument', 400],
     [path('a%20b'), body('a b'), 'InvalidArgument', 400],

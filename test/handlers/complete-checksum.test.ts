@@ -15,7 +15,8 @@ test('is about the object, and not about the XML body', async () => {
   const uploadId = await createUpload(world.client, path, { headers });
   const query = { uploadId, partNumber: '1' };
   const put = await world.client.put(path, { query, body, headers: { '*-checksum-sha256': ofPart } });
-  const parts = [{ number: 1, etag: put.header('etag') ?? '' }];
+  const more = `<ChecksumSHA256>${ofPart}</ChecksumSHA256>`;
+  const parts = [{ number: 1, etag: put.header('etag') ?? '', more }];
   const completed = (sum: string) =>
     complete(world.client, path, { uploadId, parts, ask: { headers: { '*-checksum-sha256': sum } } });
 

@@ -33,7 +33,7 @@ describe.each(backends)('on %s', (backend) => {
     expect([done.status, done.all('Deleted'), done.all('Code')]).toEqual([
       200,
       [],
-      ['PreconditionFailed', 'InvalidArgument'],
+      ['PreconditionFailed', 'NoSuchVersion'],
     ]);
     expect(done.all('Key')).toEqual(['b', 'c']);
     expect(done.all('Message').every((text) => text !== '')).toBe(true);

@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { SettingName } from '../../src/config.ts';
+import { policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';
 import { encryptingSettings, keyOf, provider, service, writeKeyFile } from '../support/encryption.ts';
 import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -206,6 +207,74 @@ describe('every way to write', () => {
     expect((await world.as({ credential: bob }).get('/bucket/key')).text).toBe('x');
   });
 });
+
+describe('UpdateObjectEncryption', () => {
+  const update = (client: Client, key: string) =>
+    client.put('/bucket/key?encryption', {
+      body: `<ObjectEncryption><SSE-KMS><KMSKeyArn>${key}</KMSKeyArn></SSE-KMS></ObjectEncryption>`,
+    });
+  const allowBob = (...actions: readonly string[]) =>
+    policyOf({
+      Principal: { AWS: 'bob-account' },
+      Action: actions.map((action) => `s3:${action}`),
+      Resource: 'arn:aws:s3:::bucket/*',
+    });
+
+  test('never puts an object under a key that the owner of its bucket may not use', async () => {
+    await using world = await open();
+    const { client, bob: other } = world;
+    await client.put('/bucket/key', { body: 'text', headers: service });
+    const body = allowBob('UpdateObjectEncryption', 'PutObject');
+    expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+    for (const key of ['bobs', 'alias/bobs']) expect(statusAndCode(await update(other, key))).toEqual(denied);
+    expect((await client.get('/bucket/key')).text).toBe('text');
+    expect((await update(other, 'shared')).status).toBe(200);
+    expect((await client.get('/bucket/key')).text).toBe('text');
+  });
+
+  test('needs the permission to write the object', async () => {
+    await using world = await open();
+    const { client, bob: other } = world;
+    await client.put('/bucket/key', { body: 'text', headers: service });
+    await client.put('/bucket?policy', { body: allowBob('UpdateObjectEncryption') });
+    expect(statusAndCode(await update(other, 'shared'))).toEqual(denied);
+    await client.put('/bucket?policy', { body: allowBob('UpdateObjectEncryption', 'PutObject') });
+    expect((await update(other, 'shared')).status).toBe(200);
+  });
+});
+
+test.each([['alices'], [arnOf('alices')]])(
+  'a Deny of the key %s holds for each of its names',
+  async (key) => {
+    await using world = await open({}, { ...keyFile, 'alias/mine': 'alices' });
+    const { client } = world;
+    await client.put('/bucket/other', { body: 'text', headers: service });
+    const body = policyOf({
+      Effect: 'Deny',
+      Action: ['s3:PutObject', 's3:UpdateObjectEncryption'],
+      Resource: 'arn:aws:s3:::bucket/*',
+      Condition: { StringEquals: { 's3:x-amz-server-side-encryption-aws-kms-key-id': key } },
+    });
+    expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+    const policy = allow('s3:*', 'kms:*');
+    const user = world.as({ credential: (await openUser(world, 'ursula', { policy })).credential });
+    const elsewhere = 'arn:aws:kms:elsewhere:alice-account:';
+    for (const name of [
+      'alices',
+      arnOf('alices'),
+      'alias/mine',
+      `${elsewhere}key/alices`,
+      `${elsewhere}alias/mine`,
+    ]) {
+      expect(statusAndCode(await put(user, name)), name).toEqual(denied);
+      const update = await user.put('/bucket/other?encryption', {
+        body: `<ObjectEncryption><SSE-KMS><KMSKeyArn>${name}</KMSKeyArn></SSE-KMS></ObjectEncryption>`,
+      });
+      expect(statusAndCode(update), name).toEqual(denied);
+    }
+    expect((await put(user, 'shared')).status).toBe(200);
+  },
+);
 
 describe('a user', () => {
   const kms = (action: string, key: string) => ({

@@ -1,6 +1,7 @@
 /** ListObjects and ListObjectsV2: prefix, delimiter, markers, tokens, page sizes, order. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
+import { createUpload, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { encodePath } from '../support/sign.ts';
 
@@ -225,6 +226,33 @@ describe('encoding', () => {
     const all = await world.client.get('/bucket?encoding-type=url');
     expect(all.all('Key')).toEqual(['a%20b/x', 'a%20b/%C3%BC%2B1', 'c%26%3C']);
     expect((await world.client.get('/bucket')).all('Key')).toEqual(['a b/x', 'a b/ü+1', 'c&<']);
-    expect((await world.client.get('/bucket?encoding-type=gzip')).code).toBe('InvalidArgument');
+    for (const encoding of ['gzip', ''])
+      expect((await world.client.get(`/bucket?encoding-type=${encoding}`)).code).toBe('InvalidArgument');
   });
+});
+
+test('a marker under a common prefix skips all keys of that prefix, in every listing', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  const ids = new Map<string, string>();
+  for (const key of ['folder/a/1', 'folder/a/2', 'folder/b']) {
+    const put = await client.put(`/bucket/${key}`, { body: 'x' });
+    ids.set(key, put.header('*-version-id') ?? '');
+    await createUpload(client, `/bucket/${key}`);
+  }
+  const upload = (await client.get('/bucket?uploads')).one('UploadId') ?? '';
+  const at = { prefix: 'folder/', delimiter: '/' };
+  for (const query of [
+    { marker: 'folder/a/1' },
+    { 'list-type': '2', 'start-after': 'folder/a/1' },
+    { versions: '', 'key-marker': 'folder/a/1' },
+    { versions: '', 'key-marker': 'folder/a/1', 'version-id-marker': ids.get('folder/a/1') ?? '' },
+    { uploads: '', 'key-marker': 'folder/a/1' },
+    { uploads: '', 'key-marker': 'folder/a/1', 'upload-id-marker': upload },
+  ]) {
+    const page = await client.get('/bucket', { query: { ...at, ...query } });
+    expect([page.all('CommonPrefixes'), page.all('Key')], JSON.stringify(query)).toEqual([[], ['folder/b']]);
+  }
 });

@@ -148,7 +148,15 @@ describe('a session', () => {
     expect((await world.client.put(path, { query, body, headers: other })).code).toBe('InvalidRequest');
     const bare = await world.client.put(path, { query, body });
     expect(bare.header('*-checksum-sha256')).toBe(digest('SHA256', body).toString('base64'));
-    const parts = [{ number: 1, etag: bare.header('etag') ?? '' }];
+    const part = { number: 1, etag: bare.header('etag') ?? '' };
+    // The list must have the checksum of each part, as in the public service.
+    const unproved = await complete(world.client, path, { uploadId, parts: [part] });
+    expect([unproved.code, unproved.one('Message')]).toEqual([
+      'InvalidRequest',
+      expect.stringContaining('It was missing for part 1'),
+    ]);
+    const more = `<ChecksumSHA256>${bare.header('*-checksum-sha256')}</ChecksumSHA256>`;
+    const parts = [{ ...part, more }];
     const claimed = await complete(world.client, path, { uploadId, parts, ask: { headers: other } });
     expect([claimed.status, claimed.code]).toEqual([400, 'InvalidRequest']);
     expect((await complete(world.client, path, { uploadId, parts })).one('ChecksumSHA256')).toMatch(/-1$/);

@@ -195,6 +195,7 @@ test.each(withoutUpstream)('10,000 parts of 5 GiB are one object of 48.8 TiB on 
     });
   expect((await copyPart(`${size - 3}-${size - 1}`)).status).toBe(200);
   expect((await copyPart(`${size - 3}-${size}`)).code).toBe('InvalidArgument');
+  expect((await copyPart(`${size}-${size + 1}`)).code).toBe('InvalidRequest');
   expect((await copyPart(`0-${5 * GiB}`)).code).toBe('EntityTooLarge');
   await client.delete(path);
   expect((await world.usage('bucket')).bytes).toBe(0);

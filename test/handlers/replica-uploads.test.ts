@@ -120,7 +120,9 @@ test('a completed multipart version arrives with its checksum at another site', 
   await using target = await openSite();
   const headers = { '*-checksum-algorithm': 'SHA256' };
   const uploadId = await createUpload(source.client, '/bucket/key', { headers });
-  const sent = [await putPart(source.client, '/bucket/key', { uploadId, number: 1, body: 'only' })];
+  const more = `<ChecksumSHA256>${digest64('sha256', 'only')}</ChecksumSHA256>`;
+  const part = await putPart(source.client, '/bucket/key', { uploadId, number: 1, body: 'only' });
+  const sent = [{ ...part, more }];
   expect((await complete(source.client, '/bucket/key', { uploadId, parts: sent })).status).toBe(200);
   const [row] = await rowsOf(source.context, 'bucket', 'key');
   if (row === undefined) throw new Error('no row');

@@ -56,6 +56,24 @@ test('without the header of a payer a missing key is refused like one that is th
   expect((await bob.get('/bucket/absent', { headers: agreed })).status).toBe(404);
 });
 
+test('a copy without a right to the source does not tell that its bucket charges', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x' });
+  await bob.put('/other');
+  const ask = async () => {
+    const { status, code, one } = await bob.put('/other/copy', {
+      headers: { '*-copy-source': '/bucket/key' },
+    });
+    return [status, code, one('Message')];
+  };
+  const before = await ask();
+  await client.put('/bucket?requestPayment', { body: payment('Requester') });
+  expect(before[0]).toBe(403);
+  expect(await ask()).toEqual(before);
+});
+
 test('the source of a copy may charge as well; a presigned URL agrees in its query', async () => {
   await using world = await openGateway();
   const { client, bob } = world;

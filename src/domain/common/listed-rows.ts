@@ -304,11 +304,12 @@ function findCommonPrefix(key: string, prefix: string, delimiter: string): strin
   return at < 0 ? undefined : key.slice(0, at + delimiter.length);
 }
 
-/** The start of a page after a marker. A marker that is a common prefix also skips all keys under it. */
+/** The start of a page after a marker. One that is a common prefix, or under it, skips all keys of that prefix (public API). */
 export function startBehind(
   marker: string,
   { prefix, delimiter }: Grouping,
 ): { readonly from: string } | { readonly after: string } {
-  const end = findCommonPrefix(marker, prefix, delimiter) === marker ? prefixEnd(marker) : undefined;
+  const under = marker.startsWith(prefix) ? findCommonPrefix(marker, prefix, delimiter) : undefined;
+  const end = under === undefined ? undefined : prefixEnd(under);
   return end === undefined ? { after: marker } : { from: end };
 }

@@ -47,30 +47,45 @@ const seconds = (ms: number): number => Math.floor(ms / 1000);
 export function checkRead(
   conditions: Conditions,
   row: Pick<ObjectRow, 'etag' | 'modified'>,
+  now: number,
 ): 'ok' | 'not-modified' {
-  const { ifNoneMatch, ifModifiedSince } = conditions;
   checkUnchanged(conditions, row);
-  if (ifNoneMatch !== undefined) return names(ifNoneMatch, row.etag, 'weak') ? 'not-modified' : 'ok';
-  if (ifModifiedSince !== undefined && seconds(row.modified) <= seconds(ifModifiedSince))
-    return 'not-modified';
-  return 'ok';
+  return findUnmodified(conditions, row, now) === undefined ? 'ok' : 'not-modified';
+}
+
+/** The condition that holds a read back, because the client has the version already. A date in the future says nothing (public API). */
+function findUnmodified(
+  { ifNoneMatch, ifModifiedSince }: Conditions,
+  row: Pick<ObjectRow, 'etag' | 'modified'>,
+  now: number,
+): 'If-None-Match' | 'If-Modified-Since' | undefined {
+  if (ifNoneMatch !== undefined) return names(ifNoneMatch, row.etag, 'weak') ? 'If-None-Match' : undefined;
+  if (ifModifiedSince === undefined || ifModifiedSince > now) return undefined;
+  return seconds(row.modified) <= seconds(ifModifiedSince) ? 'If-Modified-Since' : undefined;
 }
 
 /** The conditions that every method has: the client acts on the version that it knows. */
 function checkUnchanged(
   { ifMatch, ifUnmodifiedSince }: Conditions,
   row: Pick<ObjectRow, 'etag' | 'modified'>,
+  prefix = '',
 ): void {
   if (ifMatch !== undefined) {
-    if (!names(ifMatch, row.etag, 'strong')) throw preconditionFailed('If-Match');
+    if (!names(ifMatch, row.etag, 'strong')) throw preconditionFailed(`${prefix}If-Match`);
   } else if (ifUnmodifiedSince !== undefined && seconds(row.modified) > seconds(ifUnmodifiedSince)) {
-    throw preconditionFailed('If-Unmodified-Since');
+    throw preconditionFailed(`${prefix}If-Unmodified-Since`);
   }
 }
 
-/** For the source of a copy: a result that would be 304 in a read is 412. */
-export function checkCopySource(conditions: Conditions, row: Pick<ObjectRow, 'etag' | 'modified'>): void {
-  if (checkRead(conditions, row) === 'not-modified') throw preconditionFailed('copy-source-if-none-match');
+/** For the source of a copy: a result that would be 304 in a read is 412. @param prefix of the names of its conditions in a refusal */
+export function checkCopySource(
+  conditions: Conditions,
+  row: Pick<ObjectRow, 'etag' | 'modified'>,
+  { now, prefix }: { readonly now: number; readonly prefix: string },
+): void {
+  checkUnchanged(conditions, row, prefix);
+  const unmodified = findUnmodified(conditions, row, now);
+  if (unmodified !== undefined) throw preconditionFailed(`${prefix}${unmodified}`);
 }
 
 /**

@@ -61,6 +61,7 @@ export async function checkParts(
 ): Promise<CheckedParts> {
   const stored = new Map<number, UploadPart>();
   for await (const part of everyPart(ctx.metadata, row.uploadId)) stored.set(part.row.part, part.stored);
+  assertChecksums(row.session, listed);
   const { encryption } = row.session;
   const chosen = listed.map((part, i) => {
     const found = choose(part, listed[i - 1], stored);
@@ -111,6 +112,19 @@ function choose(
     }
   }
   return found;
+}
+
+/** The list of an upload that was begun with a composite checksum has that of every part (public API). */
+function assertChecksums(session: UploadSession, parts: readonly ListedPart[]): void {
+  const { checksumAlgorithm: algorithm, checksumType, replica } = session;
+  if (algorithm === undefined || replica !== undefined) return;
+  if ((checksumType ?? checksumFacts[algorithm].fallback) !== 'COMPOSITE') return;
+  const missing = parts.find(({ checksums }) => checksums[algorithm] === undefined);
+  if (missing === undefined) return;
+  throw fail(
+    'InvalidRequest',
+    `The upload was created using a ${algorithm.toLowerCase()} checksum. The complete request must include the checksum for each part. It was missing for part ${missing.number} in the request.`,
+  );
 }
 
 /** Every part but the last has at least 5 MiB. */

@@ -2,9 +2,9 @@
 
 import { authorize } from '../../auth/authorize.ts';
 import { inParallel } from '../../base/concurrency.ts';
-import type { ErrorCode } from '../../base/errors.ts';
+import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { formatVersionId } from '../../domain/common/ids.ts';
+import { formatVersionId, isVersionId } from '../../domain/common/ids.ts';
 import { type RecordedRows, withRows } from '../../domain/common/recorder.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { deleteObject, mfaRequired } from '../../domain/objects/delete-object.ts';
@@ -158,6 +158,8 @@ async function deleteOne(
       await turn();
       await authorize(ctx, request, { ...about, action: bypassAction });
     }
+    // In a list a foreign id is one that no version has (public API).
+    if (VersionId !== undefined && VersionId !== '' && !isVersionId(VersionId)) throw fail('NoSuchVersion');
     const conditions = await entryConditions(ctx, request, { object, turn });
     await admit();
     const rows = await begin();

@@ -97,7 +97,10 @@ async function prepare(
 ): Promise<Prepared> {
   await checks.at({ path: 'Id', right: 'the id of the address' }, () => {
     if (inventory.Id !== checkId(id))
-      throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
+      throw fail('IdMismatch', {
+        message: `The id of the URL must be the Id of the body, ${inventory.Id}`,
+        elements: { ArgumentName: 'id', ArgumentValue: id },
+      });
   });
   await checks.at({ path: '', right: `at most ${inventoryLengthMax} characters` }, () => {
     if (JSON.stringify(inventory).length > inventoryLengthMax)

@@ -240,6 +240,8 @@ async function readStart(
       elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
     });
   }
+  const start = startBehind(KeyMarker, grouping);
+  if ('from' in start) return start;
   if (VersionIdMarker !== 'null') return { key: KeyMarker, version: VersionIdMarker };
   // If the null version was removed meanwhile, skip the rest of the key.
   const found = await findVersion(ctx.metadata, bucket, KeyMarker, 'null');
@@ -373,10 +375,10 @@ function openUploads(
 }
 
 function begin(cursor: Cursor<typeof uploadIndex>, { grouping, KeyMarker, UploadIdMarker }: Marker): void {
-  const start = UploadIdMarker === '' ? startBehind(KeyMarker, grouping) : undefined;
-  if (start === undefined) cursor.seek({ key: KeyMarker, uploadId: UploadIdMarker }, { past: true });
-  else if ('from' in start) cursor.seek({ key: start.from });
-  else cursor.seek({ key: start.after }, { past: true });
+  const start = startBehind(KeyMarker, grouping);
+  if ('from' in start) cursor.seek({ key: start.from });
+  else if (UploadIdMarker === '') cursor.seek({ key: start.after }, { past: true });
+  else cursor.seek({ key: KeyMarker, uploadId: UploadIdMarker }, { past: true });
 }
 
 interface Displayed {
@@ -419,7 +421,7 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
     StorageClass: session.storageClass,
     ...defined({ ChecksumAlgorithm: session.checksumAlgorithm, ChecksumType: session.checksumType }),
     PartNumberMarker,
-    ...defined({ NextPartNumberMarker: last }),
+    NextPartNumberMarker: last ?? 0,
     MaxParts,
     IsTruncated: found.length > page.length,
     Part: page.flatMap(({ row: { part, stored } }) =>

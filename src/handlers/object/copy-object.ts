@@ -2,6 +2,7 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
+import { bucketEncryption } from '../../domain/configurations/families.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { readObject } from '../../domain/objects/read-object.ts';
@@ -141,7 +142,12 @@ const changing = [
 function refuseNoChange(request: AuthorizedInBucket, source: CopySource, directives: Directives): void {
   const { row } = source;
   const isSelf = source.bucket.id === request.bucket.id && row.key === request.key && row.slot === headSlot;
-  const changes = changing.some((name) => header(request, name) !== undefined);
+  // The copy is encrypted as the bucket says now; a restored copy becomes an object of its own.
+  const changes =
+    changing.some((name) => header(request, name) !== undefined) ||
+    bucketEncryption.name in request.bucket.documents ||
+    (row.encryption !== undefined && row.encryption.by !== 'service') ||
+    row.restore !== undefined;
   if (!isSelf || changes || directives.metadata === 'REPLACE' || directives.tagging === 'REPLACE') return;
   throw fail(
     'InvalidRequest',

@@ -8,6 +8,7 @@ import { assertObject, assertReadable, lookUpVersion } from '../../domain/object
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { parseCopySource } from '../../protocol/copy-source.ts';
+import { amz } from '../../protocol/dialect.ts';
 import { assertKey, header } from '../../request/parameters.ts';
 import { type Authorized, type AuthorizedInBucket, admitToSource } from '../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
@@ -32,14 +33,17 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   const asker = { ...request, accessPoint };
   const expectedOwner = header(request, 'source-expected-bucket-owner');
   if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
-  await isCharged(ctx, request, bucket);
   const found = await lookUpVersion(ctx, bucket, source);
   const { versionId } = source;
   const about = aboutSource({ bucket, versionId }, { key: source.key, target: found });
   const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
   const isAbsent = found === undefined || (found.marker && versionId === undefined);
-  if (isAbsent && (await mayKnowAbsence(ctx, asker, { ...about, action }))) assertObject(found, source);
+  if (isAbsent && (await mayKnowAbsence(ctx, asker, { ...about, action }))) {
+    await isCharged(ctx, request, bucket);
+    assertObject(found, source);
+  }
   await authorize(ctx, asker, { ...about, action });
+  await isCharged(ctx, request, bucket);
   if (isAbsent) await assertMayKnow(ctx, asker, about);
   if (found?.marker && versionId !== undefined)
     throw fail(
@@ -49,7 +53,8 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   await admitToSource(ctx, request, bucket);
   const row = assertObject(found, source);
   const conditions = sourceConditions(request);
-  if (conditions !== undefined) checkCopySource(conditions, row);
+  const prefix = `${(request.dialect ?? amz).headerPrefix}copy-source-`;
+  if (conditions !== undefined) checkCopySource(conditions, row, { now: ctx.clock.now(), prefix });
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row, accessPoint, versionId };
 }

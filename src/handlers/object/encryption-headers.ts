@@ -152,8 +152,12 @@ export function readCustomerKey(
       'Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.',
     );
   const required = 'Requests specifying Server Side Encryption with Customer provided keys must provide';
-  if (algorithm !== 'AES256')
+  if (algorithm === undefined)
     throw invalid(`${prefix}algorithm`, `${required} a valid encryption algorithm.`, algorithm);
+  if (algorithm !== 'AES256')
+    throw fail('InvalidEncryptionAlgorithmError', {
+      elements: { ArgumentName: `${prefix}algorithm`, ArgumentValue: algorithm },
+    });
   // The value of a key is never repeated.
   if (key === undefined) throw invalid(`${prefix}key`, `${required} an appropriate secret key.`);
   if (md5 === undefined)

@@ -32,7 +32,7 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   await authorize(ctx, request, { action, bucket, bucketName: bucket.name, key, target: row });
   await openDescribedKey(ctx, request, row);
   const conditions = readConditions(request);
-  if (conditions !== undefined && checkRead(conditions, row) === 'not-modified')
+  if (conditions !== undefined && checkRead(conditions, row, ctx.clock.now()) === 'not-modified')
     return notModified(request, row);
   if (requested.has('Checksum') || requested.has('ObjectParts'))
     await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
@@ -96,7 +96,7 @@ async function objectParts(
       ...partChecksumFields(row.checksum.algorithm, checksum),
     });
   }
-  const last = Part.at(-1)?.PartNumber ?? PartNumberMarker;
+  const last = Part.at(-1)?.PartNumber ?? 0;
   return {
     ObjectParts: {
       PartsCount,

@@ -43,7 +43,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
   const row = requireTarget(request);
   const described = needsDescribedKey(request, row) ? await openDescribedKey(ctx, request, row) : undefined;
   const conditions = readConditions(request);
-  if (conditions !== undefined && checkRead(conditions, row) === 'not-modified') {
+  if (conditions !== undefined && checkRead(conditions, row, ctx.clock.now()) === 'not-modified') {
     return notModified(request, row);
   }
   if (withBody) assertReadable(ctx, row);
@@ -61,7 +61,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
     headers.push(...(await tagCountHeaders(ctx, request, row.headers.tags)));
   if (row.lock !== undefined) headers.push(...(await lockHeaders(ctx, request, row)));
   if (row.restore !== undefined) headers.push(...restoreHeaders(ctx, row));
-  if (row.slot === headSlot && hasLifecycle(request.bucket))
+  if (row.slot === headSlot && hasLifecycle(request.bucket) && request.query.get('versionId') === undefined)
     headers.push(...(await expirationHeaders(ctx, request.bucket, row)));
   headers.push(['Content-Length', String(end - start + 1)]);
   // An empty part has no position.

@@ -223,6 +223,8 @@ function copyRange(raw: string | undefined, size: number): Slice {
   const [, low = '', high = ''] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(raw) ?? [];
   if (low !== '' && Number(low) <= Number(high) && Number(high) < size)
     return { start: Number(low), end: Number(high) };
+  if (low !== '' && Number(low) <= Number(high) && Number(low) >= size)
+    throw fail('InvalidRequest', 'The specified copy range is invalid for the source object size');
   throw fail('InvalidArgument', {
     message: `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
     elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },

@@ -1,9 +1,10 @@
 /** What an object has beside its content: retention and legal hold, ACL, tags, restored copies, and its encryption. */
-import { openKeyUser } from '../../auth/session/key-user.ts';
+import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, assertUnblocked, readOwnership } from '../../domain/access/object-ownership.ts';
+import { findKey } from '../../domain/content/provider-key.ts';
 import {
   type AuthorizedVersion,
   amendVersion,
@@ -223,15 +224,34 @@ function parseDays({ body }: AuthorizedInBucket): number {
   });
 }
 
-/** UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. */
-export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async (ctx, request) => {
-  const row = requireTarget(request);
-  const body = readXml(objectEncryption, 'ObjectEncryption', request.body, { maxBytes: bodyMaxDefault });
-  const { KMSKeyArn, BucketKeyEnabled } = body['SSE-KMS'];
-  const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
-  const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
-  const user = openKeyUser(ctx, request);
-  const { key: _, ...amendment } = describeAmendment(request);
-  await rewrapKey(ctx, { ...amendment, row, how, user });
-  return emptyReply(200, versionHeader(request, row));
+const providerKeyIn = (body: Uint8Array) =>
+  readXml(objectEncryption, 'ObjectEncryption', body, { maxBytes: bodyMaxDefault })['SSE-KMS'];
+
+/** It writes an object as PutObject does, so it needs that permission too (public API). */
+const encryptionFacts: ReadFacts = (body) => ({
+  along: ['s3:PutObject'],
+  headers: {
+    'server-side-encryption': 'aws:kms',
+    'server-side-encryption-aws-kms-key-id': providerKeyIn(body).KMSKeyArn,
+  },
+});
+
+/**
+ * UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. The account of the bucket
+ * must have the key: its owner could not read the object otherwise.
+ */
+export const UpdateObjectEncryption: WithFacts<'UpdateObjectEncryption'> = {
+  facts: encryptionFacts,
+  async handle(ctx, request) {
+    const row = requireTarget(request);
+    const { KMSKeyArn, BucketKeyEnabled } = providerKeyIn(request.body);
+    const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
+    const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
+    const user = openKeyUser(ctx, request);
+    const found = await findKey(ctx, { name: keyId, account: user.account });
+    assertAccountMayUse(ctx, request, { ...found, named: keyId });
+    const { key: _, ...amendment } = describeAmendment(request);
+    await rewrapKey(ctx, { ...amendment, row, how, user });
+    return emptyReply(200, versionHeader(request, row));
+  },
 };
