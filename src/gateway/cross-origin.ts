@@ -5,7 +5,13 @@ import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
-import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
+import {
+  allowingHeaders,
+  headerNamesMax,
+  matchCors,
+  readCrossOrigin,
+  varyHeader,
+} from '../handlers/common/cross-origin.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { dialects } from '../protocol/dialect.ts';
 import type { HeaderPair, Reply } from '../protocol/reply.ts';
@@ -76,7 +82,6 @@ interface Asked {
 }
 
 const preflightSeconds = 600;
-const headerNamesMax = 100;
 
 /** With a listener of its own the console has the host of the request, and the port of that listener. */
 function isConsoleOrigin(

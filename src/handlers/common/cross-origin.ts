@@ -5,7 +5,7 @@ import type { HeaderPair } from '../../protocol/reply.ts';
 import type { Wire } from '../../protocol/wire.ts';
 
 /** Browsers name the headers that a script has set, each once, so a longer list is no browser's. */
-const headerNamesMax = 100;
+export const headerNamesMax = 100;
 
 /** The replies of a bucket with rules depend on these headers, also where no rule matched (Fetch "CORS protocol and HTTP caches"). */
 export const varyHeader: HeaderPair = [
