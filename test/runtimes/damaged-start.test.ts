@@ -1,6 +1,15 @@
 /** Rows without which nothing starts: one that is damaged is healed from its copy, or refused in one line that names the way out. */
 import { spawnSync } from 'node:child_process';
-import { closeSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  cpSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -141,3 +150,28 @@ test.each([
     expect(refusal).not.toMatch(/\n {4}at /);
   },
 );
+
+test.each([
+  ['', undefined],
+  [' and a later start that has named page 0 as damaged', '0 - - - - -\n'],
+])('a start after a kill before the first commit%s serves', async (_, list) => {
+  rmSync(dataDir, { recursive: true, force: true });
+  const environment = join(import.meta.dirname, '../../src/backends/metadata/embedded/environment.ts');
+  const directory = join(dataDir, 'metadata');
+  const script = `
+    import { openEnvironment } from ${JSON.stringify(environment)};
+    // A start looks rows up before it commits any.
+    openEnvironment(${JSON.stringify(directory)}, true).find(Buffer.from('absent'));
+    process.kill(process.pid, 'SIGKILL');`;
+  const killed = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  expect([killed.signal, killed.stderr]).toEqual(['SIGKILL', '']);
+  expect(rowsOf(metadataFile).rows).toEqual([]);
+  expect(readdirSync(directory).some((name) => name.startsWith('reading-'))).toBe(true);
+  if (list !== undefined) writeFileSync(join(directory, 'damaged-pages'), list);
+  await served(dataDir, async (client) => {
+    await client.expect({ method: 'PUT', path: '/bucket' });
+    await client.expect({ method: 'PUT', path: pathOf('bucket', 'key'), body: Buffer.from('content') });
+  });
+  expect(await start()).toBeUndefined();
+  expect(fsck()).toEqual({ status: 0, text: expect.stringContaining('all is well') });
+});

@@ -453,6 +453,7 @@ interface Leaf extends Place {
   readonly fill: number;
 }
 
+/** The place of the root. Its page means nothing where the tree is empty: `readNodes` reads none then. */
 const treeRoot = ({ meta }: Tree): Place => ({
   page: meta.main.root ?? 0,
   level: 1,
@@ -468,6 +469,8 @@ interface ReadPlace {
 }
 
 function readNodes({ descriptor, meta }: Tree, { page, level }: Place): ReadPlace {
+  // A process that was killed before its first commit leaves a tree without pages, which is sound. Page 0 is a meta page.
+  if (meta.main.root === undefined) return { nodes: [], isLeaf: true, fill: 0 };
   const isLeaf = level >= meta.main.depth;
   try {
     const bytes = readPage(descriptor, { meta, page, flags: isLeaf ? flag.leaf : flag.branch });
