@@ -26,17 +26,37 @@ interface Maker {
   readonly started: string;
 }
 
-/** Creates the `.open` file; fails if it exists. */
-export function writeMaker(path: string): void {
+/** Creates the `.open` file; fails if it exists. @returns which file it is */
+export function writeMaker(path: string): FileIdentity {
   const fd = fs.openSync(path, 'wx', fileMode);
+  try {
+    const { dev, ino } = fs.fstatSync(fd);
+    nameMaker(fd);
+    return { dev, ino };
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function nameMaker(fd: number): void {
   try {
     const maker = findSelf();
     if (maker) fs.writeSync(fd, JSON.stringify(maker));
   } catch {
     // A full disk: without its maker's name the segment is sealed by age, as before.
-  } finally {
-    fs.closeSync(fd);
   }
+}
+
+/** Tells a file from a copy of it, by one system call. */
+export interface FileIdentity {
+  readonly dev: number;
+  readonly ino: number;
+}
+
+/** Whether a path leads to this file: it was neither removed nor replaced. */
+export function leadsTo(path: string, { dev, ino }: FileIdentity): boolean {
+  const found = fs.statSync(path, { throwIfNoEntry: false });
+  return found?.ino === ino && found.dev === dev;
 }
 
 /** True only when the process that wrote the `.open` file cannot write any more. */

@@ -20,7 +20,7 @@ import {
 } from '../chunked/record.ts';
 import { appendDead, deadBytes, entryBytes } from './dead.ts';
 import { type Disk, fileMode, formatPlace, type Layout, newName, segmentPath } from './disk.ts';
-import { writeMaker } from './maker.ts';
+import { type FileIdentity, leadsTo, writeMaker } from './maker.ts';
 import { writeSummary } from './segment-index.ts';
 
 interface WriterParts {
@@ -144,7 +144,7 @@ export class SegmentWriter {
         }
         return;
       }
-      // Another process sealed it, taking this one for dead: a packing may miss what was just appended.
+      // Another process sealed it, taking this one for dead: a packing may miss what was just appended. Or a copy replaced it.
       this.#segment = undefined;
       await appendDead(
         this.#parts,
@@ -195,7 +195,8 @@ export class SegmentWriter {
 
 // The segment that this process appends to. It may append as long as the segment's `.open` file exists: it checks after every flush and
 // before it answers. So a segment that another process has sealed, because it took this one for dead, never gets an acknowledged
-// record that a compaction might have missed.
+// record that a compaction might have missed. It compares the inode too: if an operator has replaced the directory by a copy, the
+// segment of this process has no name any more, and a later start does not find what it holds.
 
 interface Parts {
   readonly layout: Layout;
@@ -218,6 +219,7 @@ class OwnSegment {
   appendedAt: number;
   readonly #parts: Parts;
   readonly #fd: number;
+  readonly #open: FileIdentity;
   readonly #seed: number;
   #first = '';
   #last = '';
@@ -227,7 +229,7 @@ class OwnSegment {
     this.name = name;
     this.#seed = deriveSeed(name);
     this.appendedAt = parts.clock.now();
-    writeMaker(segmentPath(parts.layout, name, 'open'));
+    this.#open = writeMaker(segmentPath(parts.layout, name, 'open'));
     this.#fd = fs.openSync(segmentPath(parts.layout, name, 'seg'), 'wx', fileMode);
   }
 
@@ -242,13 +244,13 @@ class OwnSegment {
     return segment;
   }
 
-  /** Durable when it resolves; false when another process has sealed the segment. */
+  /** Durable when it resolves; false when another process has sealed the segment, or a copy has replaced it. */
   async append({ buffer, used, entries }: Appendix): Promise<boolean> {
     const { disk, clock, layout } = this.#parts;
     for (const { at, headerBytes } of entries) sealHeader(buffer, { at, headerBytes, seed: this.#seed });
     await disk.write(this.#fd, buffer.subarray(0, used), this.end);
     await disk.flush(this.#fd);
-    if (!fs.existsSync(segmentPath(layout, this.name, 'open'))) {
+    if (!leadsTo(segmentPath(layout, this.name, 'open'), this.#open)) {
       fs.closeSync(this.#fd);
       return false;
     }

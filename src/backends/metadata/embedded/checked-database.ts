@@ -5,7 +5,7 @@
  * damage that this cannot detect (docs/recovery.md).
  */
 import type { RootDatabase } from 'lmdb';
-import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import { MetadataDamaged, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { compareBytes, type Span } from '../key-order.ts';
 import type { ReadOptions, Visit } from '../records/ordered-store.ts';
 import type { PageFault } from './check-pages.ts';
@@ -442,7 +442,10 @@ export class CheckedDatabase {
     const first = this.#first;
     return this.#raw.transaction(() => {
       this.#latest.assertKnown(this.#raw.getWriteTxnId());
-      if (this.#openings.haveGrown()) this.#damagedPages.load();
+      const { haveGrown, isInPlace } = this.#openings.look();
+      // All files of the directory are replaced together, or an operator removed `openings` alone.
+      if (!isInPlace) this.assertInPlace();
+      if (haveGrown) this.#damagedPages.load();
       this.#isWriting = true;
       try {
         first?.();
@@ -451,6 +454,12 @@ export class CheckedDatabase {
         this.#isWriting = false;
       }
     });
+  }
+
+  /** @throws StoreUnavailable where the file was moved or replaced: a later start would not find what is committed */
+  assertInPlace(): void {
+    if (!this.#latest.isInPlace())
+      throw new StoreUnavailable('the metadata file was moved or replaced while it is in use');
   }
 
   /** The number of the running transaction. */

@@ -304,6 +304,8 @@ class WriteGuard {
    * @returns the error for its callers
    */
   classify(error: unknown): Error {
+    // The database refused the transaction, and lmdb wrote nothing.
+    if (error instanceof StoreUnavailable) return error;
     const isOfSystem = readErrno(error) > 0;
     const isFull = isStorageFull(error);
     const failure = isOfSystem && !isFull ? StoreUnavailable : Error;

@@ -3,7 +3,7 @@
  * file no longer has ends the process by SIGBUS. Layout: `MDB_meta` of liblmdb 1.0, which lmdb-js builds in. Also keeps readers from
  * snapshots that begin before the latest commit (`Openings`).
  */
-import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, type Stats, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 
@@ -188,6 +188,11 @@ export class LatestCommit {
     }
   }
 
+  /** Whether the path leads to the open file. Else a later start does not find what is committed. */
+  isInPlace(): boolean {
+    return isSameFile(statSync(dataFile(this.#directory), { throwIfNoEntry: false }), fstatSync(this.#data));
+  }
+
   /** The number of the latest commit; undefined where the meta pages cannot be read. */
   read(): number | undefined {
     return latestTransaction(this.#data);
@@ -251,14 +256,18 @@ const begun = '+';
 const ended = '-';
 
 export class Openings {
+  readonly #path: string;
   /** Undefined on a full or read-only disk: then openings are not announced. */
   readonly #descriptor: number | undefined;
+  readonly #opened: Stats | undefined;
   /** The length up to which every opening has ended, or was waited for. */
   #seen = 0;
 
   constructor(directory: string) {
+    this.#path = join(directory, 'openings');
     try {
-      this.#descriptor = openSync(join(directory, 'openings'), 'a+', fileMode);
+      this.#descriptor = openSync(this.#path, 'a+', fileMode);
+      this.#opened = fstatSync(this.#descriptor);
     } catch {
       // lmdb cannot write there either, and reports that.
     }
@@ -273,6 +282,14 @@ export class Openings {
   /** Whether an opening has begun or ended since the last call of `await`. It costs one read system call. */
   haveGrown(): boolean {
     return this.#descriptor !== undefined && readSync(this.#descriptor, oneByte, 0, 1, this.#seen) > 0;
+  }
+
+  /** As `haveGrown`, also by one system call, which tells in addition whether the path still leads to this file. */
+  look(): { readonly haveGrown: boolean; readonly isInPlace: boolean } {
+    if (this.#descriptor === undefined) return { haveGrown: false, isInPlace: true };
+    const found = statSync(this.#path, { throwIfNoEntry: false });
+    if (!isSameFile(found, this.#opened)) return { haveGrown: this.haveGrown(), isInPlace: false };
+    return { haveGrown: (found?.size ?? 0) > this.#seen, isInPlace: true };
   }
 
   /** Waits for the openings under way in living processes, for a bounded time. It blocks the thread, as lmdb's own locks do. */
@@ -303,6 +320,9 @@ export class Openings {
     }
   }
 }
+
+const isSameFile = (a: Stats | undefined, b: Stats | undefined): boolean =>
+  a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev;
 
 const oneByte = new Uint8Array(1);
 const neverNotified = new Int32Array(new SharedArrayBuffer(4));

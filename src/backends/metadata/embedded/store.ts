@@ -19,7 +19,6 @@ import {
   type Range,
   type RowOf,
   type Stored,
-  StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
 import type { DiskSpace } from '../../disk-space.ts';
 import { type Columns, compareBytes, passed } from '../key-order.ts';
@@ -60,13 +59,12 @@ class Embedded extends RecordStore implements EmbeddedStore {
     const { directory } = options;
     const database = openEnvironment(directory, options.durable);
     const journal = new Journal(database, options);
-    const inode = findInode(directory);
     let timer: NodeJS.Timeout | undefined;
     super({
       ...options,
       store: database,
       submit: (work, how) => journal.submit(work, how),
-      health: () => readHealth(directory, inode),
+      health: () => readHealth(database, directory),
       release: async () => {
         clearInterval(timer);
         await journal.close();
@@ -125,18 +123,13 @@ export function embeddedStore(options: EmbeddedOptions): EmbeddedStore {
   return new Embedded(options);
 }
 
-const findInode = (directory: string): number | undefined =>
-  statSync(dataFile(directory), { throwIfNoEntry: false })?.ino;
-
-/**
- * @param inode of the file that is open
- * @throws StoreUnavailable where the file is no longer at its path: commits go to a file that no later start would find
- */
-function readHealth(directory: string, inode: number | undefined): MetadataHealth {
-  const path = dataFile(directory);
-  if (findInode(directory) !== inode)
-    throw new StoreUnavailable(`${path} was moved or replaced while it is in use`);
-  return localHealth('embedded', { releaseVersion: 'lmdb', usedBytes: statSync(path).size });
+/** @throws StoreUnavailable where the file is no longer at its path */
+function readHealth(database: Database, directory: string): MetadataHealth {
+  database.assertInPlace();
+  return localHealth('embedded', {
+    releaseVersion: 'lmdb',
+    usedBytes: statSync(dataFile(directory)).size,
+  });
 }
 
 /** A scan, which continues after damaged rows and pages. */
