@@ -1,10 +1,11 @@
 /** The ways in which a gateway is stopped while a client uploads: the upload ends well, and the next gateway leads its workers at once. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
@@ -29,6 +30,7 @@ async function start(
   command: readonly string[],
   processes: string,
   env: Readonly<Record<string, string>> = {},
+  log: 'ignore' | 'pipe' | number = 'ignore',
 ): Promise<string> {
   const [program = '', ...args] = command;
   const started = spawn(program, args, {
@@ -43,11 +45,11 @@ async function start(
       SVC_CREDENTIALS_FILE: join(directory, 'credentials.json'),
       ...env,
     },
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['ignore', 'pipe', log],
   });
   child = started;
   let output = '';
-  for await (const text of started.stdout) {
+  for await (const text of started.stdout as Readable) {
     output += String(text);
     const url = /endpoint +(\S+)\s/.exec(output)?.[1];
     if (url === undefined) continue;
@@ -191,5 +193,27 @@ test.each(['1', '2'])(
     expect(isRunning(-pid)).toBe(true);
     await expect.poll(() => isRunning(-pid), { timeout: 60_000 }).toBe(false);
     expect(performance.now() - stoppedAt).toBeGreaterThan(5_500);
+  },
+);
+
+test.each([
+  ['whose reader has ended', 'pipe', '1'],
+  ['whose reader has ended', 'pipe', '2'],
+  ['on a full disk', '/dev/full', '1'],
+])(
+  'a gateway with a log %s (%s, SVC_PROCESSES=%s) answers and stops as before',
+  async (_, log, processes) => {
+    const descriptor = log === 'pipe' ? undefined : openSync(log, 'w');
+    // Each request writes a line.
+    const url = await start(direct, processes, { SVC_LOG_LEVEL: 'DEBUG' }, descriptor ?? 'pipe');
+    if (descriptor !== undefined) closeSync(descriptor);
+    child?.stderr?.destroy();
+    child?.stdout?.destroy();
+    const send = sender({ url, ...testCredentials.root });
+    expect((await send('PUT', '/signals')).status).toBe(200);
+    for (let n = 0; n < 20; n += 1) expect((await send('GET', '/signals/absent')).status).toBe(404);
+    const ended = once(child as ChildProcess, 'exit');
+    process.kill(child?.pid ?? 0, 'SIGTERM');
+    expect(await ended).toEqual([0, null]);
   },
 );

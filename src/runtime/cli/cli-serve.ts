@@ -35,6 +35,7 @@ export async function serveUntilStopped(
   { warnings: configured, isInit }: { readonly warnings: readonly string[]; readonly isInit: boolean },
 ): Promise<number> {
   const { config } = configuration;
+  outliveLogReader();
   assertStillThere(config);
   // The primary prints what concerns the whole node, so that it is printed once.
   const warnings = cluster.isWorker ? [] : [...configured, ...(await leftOutClusters(config))];
@@ -73,6 +74,14 @@ export async function serveUntilStopped(
     onReady: announce,
     onRefused: (why) => process.stderr.write(`sluice: ${why}\n`),
   });
+}
+
+/**
+ * Loses the lines that cannot be written, because the reader of a pipe has ended or the disk of a file is full. Without these listeners
+ * the first such line would end the process and its requests. Node tries each later line again.
+ */
+function outliveLogReader(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
 /** Loaded late, because the primary of several processes never serves: it starts them sooner, and takes less memory. */
