@@ -2,9 +2,11 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Disk, nodeDisk } from '../../src/backends/data/file/disk.ts';
 import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
-import { ChunkDamaged, ChunkMissing } from '../../src/ports/object-bytes.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { ChunkDamaged, ChunkMissing, DataUnavailable } from '../../src/ports/object-bytes.ts';
 import { expectIntact, idsOf, listAll, owner, put, readWhole, whole } from './chunk-store.ts';
 import { compactAll, type FileFixture, fileFixture, filesIn, refusedBy } from './file-fixture.ts';
 
@@ -135,5 +137,94 @@ describe('damage', () => {
     await expect(outside).rejects.toThrow("is not a chunk's place");
     await expect(put(store, '../escape', 10)).rejects.toThrow('cannot be named');
     await expect(put(store, '../escape', 1_000_000)).rejects.toThrow('cannot be named');
+  });
+});
+
+describe('a file of the store that cannot be read', () => {
+  /** The names of the segments, oldest first. */
+  const segments = (): string[] =>
+    fs
+      .readdirSync(join(fixture.directory, 'segments'))
+      .filter((name) => name.endsWith('.seg'))
+      .toSorted();
+  const pathOf = (name: string): string => join(fixture.directory, 'segments', name);
+  const listUnreadable = async (from: ChunkStore): Promise<{ readable: string[]; unreadable: string[] }> => {
+    const all = await listAll(from);
+    const idsWhere = (isUnreadable: boolean) =>
+      idsOf(all.filter((chunk) => (chunk.owner.unreadable === true) === isUnreadable));
+    return { readable: idsWhere(false), unreadable: idsWhere(true) };
+  };
+
+  /** A packed segment with a damaged table, a sound segment, and a large file. */
+  async function putBesideDamagedTable(): Promise<string> {
+    const dead = await Promise.all(Array.from({ length: 4 }, (_, n) => put(store, `packed${n}.0`, 100)));
+    await store.remove(dead.slice(1));
+    await compactAll(store);
+    const [packed = ''] = segments();
+    const fd = fs.openSync(pathOf(packed), 'r+');
+    const { size } = fs.fstatSync(fd);
+    fs.writeSync(fd, Buffer.from('x'), 0, 1, size - 1);
+    fs.closeSync(fd);
+    await put(store, 'small.0', 100);
+    await put(store, 'large.0', 300_000);
+    return packed;
+  }
+
+  test('a packed segment whose table is damaged is listed as unreadable, and everything else is listed', async () => {
+    const packed = await putBesideDamagedTable();
+    const standIn = packed.replace('.seg', '.0');
+    expect(await listUnreadable(store)).toEqual({
+      readable: ['large.0', 'small.0'],
+      unreadable: [standIn],
+    });
+    for (const id of ['small.0', 'large.0', standIn]) expect(idsOf(await listAll(store, id))).toEqual([id]);
+    expect(await listAll(store, 'packed0.')).toEqual([]);
+  });
+
+  test('a packed segment whose table is damaged is not packed, and compactions go on', async () => {
+    const packed = await putBesideDamagedTable();
+    await store.remove([{ id: 'packed0.0', size: 100 }]);
+    // A compaction computes the summary again.
+    fs.rmSync(pathOf(packed.replace('.seg', '.sum')));
+    const before = fs.readFileSync(pathOf(packed));
+    await compactAll(fixture.reopen());
+    expect(fs.readFileSync(pathOf(packed)).equals(before)).toBe(true);
+    expect((await fixture.reopen().health()).problems).toEqual(['1 segments hold unreadable records']);
+  });
+
+  test('files whose reads fail are listed as unreadable; a list by prefix fails at its end', async () => {
+    await put(store, 'lost.0', 100);
+    await put(store, 'lost-large.0', 300_000);
+    const [failing = ''] = segments();
+    const failure = Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' });
+    const disk: Disk = nodeDisk({ clock: systemClock, durable: false });
+    const reader = fixture.reopen({
+      disk: {
+        ...disk,
+        async read(fd, into, position) {
+          const count = await disk.read(fd, into, position);
+          if (Buffer.from(into).includes('lost-large.0')) throw failure;
+          return count;
+        },
+      },
+    });
+    await put(reader, 'small.0', 100);
+    await put(reader, 'large.0', 300_000);
+    const { openSync } = fs;
+    using _ = vi.spyOn(fs, 'openSync').mockImplementation((path, ...more) => {
+      if (path === pathOf(failing)) throw failure;
+      return openSync(path, ...more);
+    });
+    const standIn = failing.replace('.seg', '.0');
+    expect(await listUnreadable(reader)).toEqual({
+      readable: ['large.0', 'small.0'],
+      unreadable: [standIn, 'lost-large.0'],
+    });
+    const found: string[] = [];
+    const listSmall = async (): Promise<void> => {
+      for await (const { id } of reader.list('small.')) found.push(id);
+    };
+    await expect(listSmall()).rejects.toThrow(DataUnavailable);
+    expect(found).toEqual(['small.0']);
   });
 });

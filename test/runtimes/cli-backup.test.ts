@@ -4,7 +4,7 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
 
@@ -261,4 +261,37 @@ test('sluice meta export and import move the metadata of a stopped gateway, and 
     expect((await send('PUT', '/bucket/key', { body: 'new' })).status).toBe(200);
   });
   expect(await imported()).toMatchObject({ code: 1, stderr: expect.stringMatching(/is different here/) });
+});
+
+test('a backup names a file that the disk cannot read, copies everything else, and is complete once the file can be read', async () => {
+  const bodies = ['first', 'second'].map((key) => [key, bodyOf(key, 0, 700_000)] as const);
+  await served('data', async (send) => {
+    await send('PUT', '/bucket');
+    for (const [key, body] of bodies) await send('PUT', `/bucket/${key}`, { body });
+  });
+  const [bad = ''] = large();
+  const preload = at('failing-disk.mjs');
+  const failing = `
+    import fs from 'node:fs/promises';
+    import { syncBuiltinESMExports } from 'node:module';
+    for (const name of ['copyFile', 'open']) {
+      const call = fs[name];
+      fs[name] = async (path, ...more) => {
+        if (path === ${JSON.stringify(bad)}) throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' });
+        return call(path, ...more);
+      };
+    }
+    syncBuiltinESMExports();`;
+  await writeFile(preload, failing);
+  vi.stubEnv('NODE_OPTIONS', `--import=${preload}`);
+  const lacking = await backup();
+  vi.unstubAllEnvs();
+  expect(lacking).toMatchObject({ code: 1, report: { isComplete: false, unreadable: [bad] }, stderr: '' });
+  expect(lacking.report['findings']).toMatchObject([{ kind: 'missing', bucket: 'bucket' }]);
+  expect(await restore()).toMatchObject({ code: 1, stderr: expect.stringContaining('lacks 1 files') });
+  expect(await backup()).toMatchObject({ code: 0, report: { isComplete: true, files: 1, findings: [] } });
+  expect((await restore()).code).toBe(0);
+  await served('restored', async (send) => {
+    for (const [key, body] of bodies) expect((await send('GET', `/bucket/${key}`)).text === body).toBe(true);
+  });
 });

@@ -1,6 +1,6 @@
 /** `sluice fsck` rebuilds a lost index from stored bytes. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -73,6 +73,44 @@ test('an index that is lost whole is made again, and what is left over goes', as
   expect(fixed.code).toBe(0);
   expect(fixed.lines.at(-1)).toMatchObject({ summary: { versions: 12 } });
   expect((await fsck('--resume')).code).toBe(0);
+});
+
+test('a packed segment with a damaged table is a finding of fsck, and --rebuild makes the keys of all other files again', async () => {
+  const bodies = new Map(
+    Array.from({ length: 3 }, (_, i) => [`/bucket/key-${i}`, 'x'.repeat(i * 300_000 + 1)]),
+  );
+  const segments = join(directory, 'chunks/default/segments');
+  await served(async (send) => {
+    await send('PUT', '/bucket');
+    for (const key of ['lost', 'deleted', 'deleted-too']) await send('PUT', `/bucket/${key}`, { body: key });
+  });
+  const config = configWith({ SVC_DATA_DIR: directory, SVC_GC_GRACE: '0s' });
+  const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
+  for await (const { extent, owner } of context.bytes.find('default', ''))
+    if (owner.key !== 'lost') await context.bytes.remove([extent]);
+  await context.bytes.compact?.(new AbortController().signal);
+  await close();
+  const [packed = ''] = (await readdir(segments)).filter((name) => name.endsWith('.seg'));
+  const bytes = await readFile(join(segments, packed));
+  bytes[bytes.length - 1] = (bytes.at(-1) as number) ^ 1;
+  await writeFile(join(segments, packed), bytes);
+  await served(async (send) => {
+    for (const [path, body] of bodies) expect((await send('PUT', path, { body })).status).toBe(200);
+  });
+  const extent = packed.replace('.seg', '');
+  const found = await fsck();
+  expect([found.code, found.stderr]).toEqual([1, '']);
+  expect(found.lines).toContainEqual(expect.objectContaining({ kind: 'unowned', extent }));
+  expect(found.lines.at(-1)).toHaveProperty('summary');
+  await rm(join(directory, 'metadata'), { recursive: true });
+  const { lines } = await fsck();
+  const bucketId = lines.find((line) => Boolean(line['bucketId']))?.['bucketId'];
+  const rebuilt = await fsck('--rebuild', `--bucket=${bucketId}:bucket:root-account`);
+  expect([rebuilt.code, rebuilt.stderr]).toEqual([1, '']);
+  expect(rebuilt.lines.at(-1)).toEqual({ summary: { rebuilt: 4, left: 1 } });
+  await served(async (send) => {
+    for (const [path, body] of bodies) expect((await send('GET', path)).text === body).toBe(true);
+  });
 });
 
 test('flags that do not go together are refused, and nothing is done', async () => {

@@ -153,7 +153,10 @@ function unownedFinding(
 async function tell(run: FsckRun, found: FoundExtent, bucket: string | undefined): Promise<void> {
   // The bytes may belong to another gateway on a shared cluster, or be all that is left of a bucket: do not delete them.
   const leave = async (): Promise<Repaired> => ({
-    left: 'its bucket may be another gateway’s, or be lost: see --rebuild',
+    left:
+      found.owner.unreadable === true
+        ? 'its owner cannot be read: see docs/recovery.md'
+        : 'its bucket may be another gateway’s, or be lost: see --rebuild',
   });
   const finding = unownedFinding(found, { isBucketKnown: bucket !== undefined });
   await run.find(finding, bucket === undefined ? leave : () => repair(run, found, bucket));

@@ -28,7 +28,13 @@ import {
   tables,
 } from '../../metadata/tables.ts';
 import { compositeEtag } from '../../ports/cryptography.ts';
-import { ChunkDamaged, ChunkMissing, type FoundExtent, unknownSize } from '../../ports/object-bytes.ts';
+import {
+  ChunkDamaged,
+  ChunkMissing,
+  DataUnavailable,
+  type FoundExtent,
+  unknownSize,
+} from '../../ports/object-bytes.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { drawId, versionBefore, versionFor, versionTime } from '../common/ids.ts';
 import { findWhetherOwned, openOwnership } from '../common/ownership.ts';
@@ -149,15 +155,31 @@ async function rebuildKeys(run: Run, suspects: ReadonlyMap<string, FoundExtent>)
   for (const [bucketId, inBucket] of byBucket) {
     const bucket = buckets.get(bucketId);
     if (bucket === undefined) {
-      const detail = `${inBucket.length} extents are of a bucket that is not known: name it by --bucket`;
-      await run.tell({ kind: 'left', bucketId, detail });
+      await tellOfNoBucket(run, bucketId, inBucket);
       continue;
     }
     for (const [key, found] of Map.groupBy(inBucket, ({ owner }) => owner.key)) {
       run.signal.throwIfAborted();
-      await rebuildKey(run, { bucket, key }, found);
+      try {
+        await rebuildKey(run, { bucket, key }, found);
+      } catch (cause) {
+        // Nothing of the key was written, so a later run rebuilds all of its versions.
+        if (!(cause instanceof DataUnavailable)) throw cause;
+        await run.tell({ kind: 'left', bucket: bucket.name, key, detail: cause.message });
+      }
     }
   }
+}
+
+async function tellOfNoBucket(run: Run, bucketId: string, found: readonly FoundExtent[]): Promise<void> {
+  const [unreadable, readable] = [true, false].map((is) =>
+    found.filter(({ owner }) => (owner.unreadable === true) === is),
+  ) as [FoundExtent[], FoundExtent[]];
+  for (const { extent } of unreadable)
+    await run.tell({ kind: 'left', detail: `${extent.id} on ${extent.cluster}: its owner cannot be read` });
+  if (readable.length === 0) return;
+  const detail = `${readable.length} extents are of a bucket that is not known: name it by --bucket`;
+  await run.tell({ kind: 'left', bucketId, detail });
 }
 
 async function rebuildKey(

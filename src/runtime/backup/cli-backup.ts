@@ -110,12 +110,13 @@ async function backUpTo(
     watch?.clear();
     if (own.includes('--json')) print(JSON.stringify({ ...summary, findings }));
     else {
+      for (const path of summary.unreadable ?? []) print(`unreadable  ${path}`);
       for (const finding of findings) print(formatFinding(finding));
       print(
         `backup of ${summary.at}: ${summary.files} files (${summary.bytes} bytes) copied, ${summary.kept} kept, ${summary.removed} removed`,
       );
     }
-    return findings.length === 0 ? 0 : failedCode;
+    return findings.length === 0 && summary.isComplete ? 0 : failedCode;
   } catch (cause) {
     watch?.clear();
     if (cause instanceof LeasedElsewhere || cause instanceof LeaseLost || stopping.aborted)
@@ -230,6 +231,10 @@ async function restoreFrom(
   const from = flagValue(own, '--from=') ?? '';
   const backup = await readBackup(from);
   if (backup === undefined) return refuse(`${from} is no backup: it has no backup.json`);
+  if (backup.unreadable !== undefined)
+    return refuse(
+      `the backup in ${from} lacks ${backup.unreadable.length} files that could not be read: use another one, or remove "unreadable" from its backup.json and set "isComplete" to true there, to restore everything else`,
+    );
   if (!backup.isComplete)
     return refuse(`the backup in ${from} was cut short: run sluice backup again, or use another one`);
   const missing = backup.clusters.filter(
@@ -253,6 +258,7 @@ async function restoreFrom(
     watch?.clear();
     if (own.includes('--json')) print(JSON.stringify({ ...backup, ...copied, findings }));
     else {
+      for (const path of summary.unreadable ?? []) print(`unreadable  ${path}`);
       for (const finding of findings) print(formatFinding(finding));
       print(`restored the backup of ${backup.at}: ${copied.files} files, ${copied.bytes} bytes`);
     }
@@ -277,8 +283,10 @@ interface Backup {
   /** When the snapshot of the metadata was taken, as ISO 8601. */
   readonly at: string;
   readonly clusters: readonly string[];
-  /** False while a backup runs, and after one that was cut short. */
+  /** False while a backup runs, after one that was cut short, and where files could not be read. */
   readonly isComplete: boolean;
+  /** The files of chunks that could not be read, where the backup has ended and has everything else. */
+  readonly unreadable?: readonly string[];
 }
 
 interface BackupSummary extends Backup, Readonly<Copied> {
@@ -320,6 +328,7 @@ export async function backUp(
     const backup: Backup = { format: 1, installation, at, clusters, isComplete: false };
     await writeBackup(to, backup);
     const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
+    const unreadable: string[] = [];
     const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksDirectory(config, cluster));
     // The task begins after the snapshot, so that a restored installation has no backup that never ends.
     await followCopy(context, { sources, copied, watch, signal: leaseSignal }, async () => {
@@ -327,6 +336,7 @@ export async function backUp(
         await copyChunks(chunksDirectory(config, cluster), join(to, 'chunks', cluster.id), {
           signal: leaseSignal,
           copied,
+          unreadable,
         });
     });
     await copyKeys(config, to);
@@ -341,9 +351,9 @@ export async function backUp(
       );
     leaseSignal.throwIfAborted();
     await assertLeased();
-    const complete = { ...backup, isComplete: true };
-    await writeBackup(to, complete);
-    return { ...complete, ...copied, removed };
+    const ended = unreadable.length === 0 ? { ...backup, isComplete: true } : { ...backup, unreadable };
+    await writeBackup(to, ended);
+    return { ...ended, ...copied, removed };
   });
 }
 

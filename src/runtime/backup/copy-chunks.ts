@@ -18,6 +18,7 @@ const copiesAtOnce = 4;
 const sameMs = 2;
 /** Names that are held in memory at a time. */
 const namesAtOnce = 1_000;
+const readBytes = 1024 * 1024;
 
 export interface Copied {
   files: number;
@@ -38,11 +39,14 @@ export async function copyChunks(
   {
     signal,
     copied,
+    unreadable,
     report = () => {},
   }: {
     readonly signal: AbortSignal;
     /** Changes with each file. */
     readonly copied: Copied;
+    /** Gets the paths of files that the disk cannot read. Absent: the first of them ends the copy. */
+    readonly unreadable?: string[];
     /** Called after each file. */
     readonly report?: () => void;
   },
@@ -52,7 +56,11 @@ export async function copyChunks(
     for await (const batch of batches(join(from, folder), folder)) {
       await inParallel(copiesAtOnce, batch, async (path) => {
         signal.throwIfAborted();
-        await copyOne(join(from, path), join(to, path), copied);
+        await copyOne(join(from, path), join(to, path), copied).catch(async (cause: unknown) => {
+          if (unreadable === undefined || !(await isUnreadable(join(from, path), cause))) throw cause;
+          await rm(join(to, `${path}.part`), { force: true });
+          unreadable.push(join(from, path));
+        });
         report();
       });
       for (const directory of new Set(batch.map((path) => dirname(join(to, path)))))
@@ -71,7 +79,9 @@ export async function measureChunks(
     for (const folder of folders)
       for await (const batch of batches(join(from, folder), folder)) {
         signal.throwIfAborted();
-        const sizes = await inParallel(copiesAtOnce, batch, (path) => fileSize(join(from, path)));
+        const sizes = await inParallel(copiesAtOnce, batch, (path) =>
+          fileSize(join(from, path)).catch(ignoreFailedDisk),
+        );
         for (const size of sizes) {
           count += size === undefined ? 0 : 1;
           bytes += size ?? 0;
@@ -94,7 +104,8 @@ export async function pruneChunks(from: string, to: string, signal: AbortSignal)
     for await (const batch of batches(join(to, folder), folder)) {
       for (const path of batch) {
         signal.throwIfAborted();
-        if ((await fileSize(join(from, path))) !== undefined) continue;
+        // A file that the disk cannot read now may be needed from this copy.
+        if ((await fileSize(join(from, path)).catch(ignoreFailedDisk)) !== undefined) continue;
         await rm(join(to, path), { force: true });
         removed += 1;
       }
@@ -167,4 +178,29 @@ const fileSize = async (path: string): Promise<number | undefined> =>
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
+}
+
+const isOfDisk = (error: unknown): boolean => (error as { readonly code?: unknown } | null)?.code === 'EIO';
+
+/** The size that a file is taken to have. */
+function ignoreFailedDisk(error: unknown): number {
+  if (!isOfDisk(error)) throw error;
+  return 0;
+}
+
+/** Whether a copy failed because of its source. The error of a copy does not tell, so this reads the source again. */
+async function isUnreadable(path: string, cause: unknown): Promise<boolean> {
+  if (!isOfDisk(cause)) return false;
+  try {
+    const file = await open(path, 'r');
+    try {
+      const bytes = new Uint8Array(readBytes);
+      while ((await file.read(bytes)).bytesRead > 0);
+    } finally {
+      await file.close();
+    }
+    return false;
+  } catch (error) {
+    return isOfDisk(error);
+  }
 }

@@ -8,6 +8,7 @@ import fs from 'node:fs';
 import { type FileHandle, open, rename, rmdir, unlink } from 'node:fs/promises';
 import { isStorageFull } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
+import { ChunkDamaged } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 import { crc32c } from '../../crypto/node.ts';
 import { deadBytes, entryBytes, readDead } from './dead.ts';
@@ -71,8 +72,10 @@ export class Compactor {
       try {
         await this.#work(segment, { signal, stillOurs: lock.stillOurs });
       } catch (error) {
+        // Left for the operator or fsck, as one with damaged records is.
+        if (error instanceof ChunkDamaged) this.#markDamaged(segment);
         // A copy did not fit. The next segment may hold nothing alive, and give its space back without one.
-        if (!isStorageFull(error)) throw error;
+        else if (!isStorageFull(error)) throw error;
       } finally {
         lock.release();
       }
@@ -135,6 +138,12 @@ export class Compactor {
     }
   }
 
+  #markDamaged(segment: string): void {
+    const { layout } = this.#parts;
+    const summary = readSummary(layout, segment) ?? emptySummary;
+    writeSummary(layout, segment, { ...summary, damaged: true });
+  }
+
   #lock(segment: string): { stillOurs: () => boolean; release: () => void } | undefined {
     const path = segmentPath(this.#parts.layout, segment, 'lock');
     if (this.#isOlder(path, lockMs)) fs.rmSync(path, { force: true });
@@ -182,6 +191,9 @@ export class Compactor {
     }
   }
 }
+
+/** Of a segment whose records cannot be read. */
+const emptySummary: Summary = { first: '', last: '', records: 0, bytes: 0, deadSeen: 0, damaged: true };
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

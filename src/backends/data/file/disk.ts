@@ -8,7 +8,7 @@ import { open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Clock } from '../../../ports/clock.ts';
-import { ChunkMissing, DataUnavailable } from '../../../ports/object-bytes.ts';
+import { ChunkDamaged, ChunkMissing, DataUnavailable, type Owner } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 
 /** A synchronous call that takes longer than this has waited for the disk. */
@@ -226,6 +226,13 @@ const storeUnavailable = (layout: Layout, cause?: unknown): DataUnavailable => {
     cause,
   });
 };
+
+/** The owner of bytes whose record cannot be read. */
+export const unreadableOwner: Owner = { bucketId: '', key: '', unreadable: true };
+
+/** Whether an error concerns one file of a store that is there: the disk cannot read its sectors, or it is damaged. */
+export const isOfOneFile = (layout: Layout, error: unknown): boolean =>
+  error instanceof ChunkDamaged || ((error as { code?: string } | null)?.code === 'EIO' && isPresent(layout));
 
 /** @throws DataUnavailable where a missing file would say nothing of the chunk, because the whole store is missing */
 export function assertPresent(layout: Layout): void {

@@ -8,7 +8,7 @@ import { dirname } from 'node:path';
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { ClusterStatus, Owner } from '../../../ports/object-bytes.ts';
+import { ChunkDamaged, type ClusterStatus, type Owner } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunked/record.ts';
 import { Compactor } from './compactor.ts';
@@ -17,6 +17,7 @@ import {
   assertPresent,
   type Disk,
   formatPlace,
+  isOfOneFile,
   isThere,
   type Layout,
   makeLayout,
@@ -26,6 +27,7 @@ import {
   rethrowFailure,
   segmentNames,
   segmentPath,
+  unreadableOwner,
 } from './disk.ts';
 import {
   borrowPiece,
@@ -447,12 +449,28 @@ class Lister {
     for (const prefix of prefixes.length === 0 ? [''] : prefixes) yield* this.#under(prefix);
   }
 
+  /**
+   * A segment that cannot be read is listed as one unreadable chunk with the segment's name, so that fsck reports it and every other file
+   * is listed. Ids that it may hold are not told apart: their list fails at its end where the disk failed, and leaves them out where the
+   * table is damaged, because then no chunk of the segment can be found again.
+   */
   async *#under(prefix: string): AsyncGenerator<StoredChunk> {
-    for (const segment of segmentNames(this.#parts.layout)) {
-      if (prefix === '') yield* this.#listSegment(segment, prefix);
-      else if (this.#mayHold(segment, prefix)) yield* this.#findInSegment(segment, prefix);
+    const { layout } = this.#parts;
+    let failure: unknown;
+    for (const segment of segmentNames(layout)) {
+      const standIn = `${segment}.0`;
+      const isNamed = standIn.startsWith(prefix);
+      try {
+        if (isNamed) yield* this.#listSegment(segment, prefix);
+        else if (this.#mayHold(segment, prefix)) yield* this.#findInSegment(segment, prefix);
+      } catch (error) {
+        if (!isOfOneFile(layout, error)) throw error;
+        if (isNamed) yield { id: standIn, size: 0, owner: unreadableOwner };
+        else if (!(error instanceof ChunkDamaged)) failure ??= error;
+      }
     }
     yield* listLarge(this.#parts, prefix);
+    if (failure !== undefined) throw failure;
   }
 
   #mayHold(segment: string, prefix: string): boolean {

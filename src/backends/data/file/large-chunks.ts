@@ -23,10 +23,12 @@ import {
   fileMode,
   groupMatches,
   isMissing,
+  isOfOneFile,
   isTaken,
   type Layout,
   largeGroup,
   largePath,
+  unreadableOwner,
 } from './disk.ts';
 import { readBlocks } from './read-blocks.ts';
 
@@ -151,8 +153,6 @@ export async function removeLarge({ layout, disk }: Files, ids: readonly string[
   }
 }
 
-const unreadable: Owner = { bucketId: '', key: '', unreadable: true };
-
 export async function* listLarge({ layout, disk }: Files, prefix: string): AsyncGenerator<StoredChunk> {
   for (const group of await readdir(layout.large)) {
     if (!groupMatches(group, prefix)) continue;
@@ -180,12 +180,13 @@ async function describeLarge({ layout, disk }: Files, id: string): Promise<Store
     try {
       const header = await readHeader(handle.fd, id, disk);
       if (header?.id === id) return { id, size: header.size, owner: JSON.parse(header.ownerJson) as Owner };
-      return { id, size: (await handle.stat()).size, owner: unreadable };
+      return { id, size: (await handle.stat()).size, owner: unreadableOwner };
     } finally {
       await handle.close();
     }
   } catch (error) {
     if (isMissing(error)) return undefined;
+    if (isOfOneFile(layout, error)) return { id, size: 0, owner: unreadableOwner };
     throw error;
   }
 }
