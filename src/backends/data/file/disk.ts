@@ -196,6 +196,18 @@ export const isMissing = (error: unknown): boolean => (error as { code?: string 
 export const isThere = (path: string): boolean => fs.statSync(path, { throwIfNoEntry: false }) !== undefined;
 export const isTaken = (error: unknown): boolean => (error as { code?: string } | null)?.code === 'EEXIST';
 
+/** Tells a file from a copy of it, by one system call. */
+export interface FileIdentity {
+  readonly dev: number;
+  readonly ino: number;
+}
+
+/** Whether a path leads to this file: it was neither removed nor replaced. */
+export function leadsTo(path: string, { dev, ino }: FileIdentity): boolean {
+  const found = fs.statSync(path, { throwIfNoEntry: false });
+  return found?.ino === ino && found.dev === dev;
+}
+
 /**
  * What the system says of a device that fails, of a mount or a server of files that is gone, of a root that is no directory any more, and
  * of a file system that the kernel has made read-only.

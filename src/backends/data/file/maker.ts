@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import process from 'node:process';
 import { ChunkDamaged } from '../../../ports/object-bytes.ts';
 import { readStat } from '../../process-identity.ts';
-import { fileMode, isMissing, type Layout, segmentPath } from './disk.ts';
+import { type FileIdentity, fileMode, isMissing, type Layout, segmentPath } from './disk.ts';
 import {
   decodePackedHead,
   decodePackedTable,
@@ -45,18 +45,6 @@ function nameMaker(fd: number): void {
   } catch {
     // A full disk: without its maker's name the segment is sealed by age, as before.
   }
-}
-
-/** Tells a file from a copy of it, by one system call. */
-export interface FileIdentity {
-  readonly dev: number;
-  readonly ino: number;
-}
-
-/** Whether a path leads to this file: it was neither removed nor replaced. */
-export function leadsTo(path: string, { dev, ino }: FileIdentity): boolean {
-  const found = fs.statSync(path, { throwIfNoEntry: false });
-  return found?.ino === ino && found.dev === dev;
 }
 
 /** True only when the process that wrote the `.open` file cannot write any more. */

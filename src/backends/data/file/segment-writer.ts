@@ -19,8 +19,17 @@ import {
   type Unwritten,
 } from '../chunked/record.ts';
 import { appendDead, deadBytes, entryBytes } from './dead.ts';
-import { type Disk, fileMode, formatPlace, type Layout, newName, segmentPath } from './disk.ts';
-import { type FileIdentity, leadsTo, writeMaker } from './maker.ts';
+import {
+  type Disk,
+  type FileIdentity,
+  fileMode,
+  formatPlace,
+  type Layout,
+  leadsTo,
+  newName,
+  segmentPath,
+} from './disk.ts';
+import { writeMaker } from './maker.ts';
 import { writeSummary } from './segment-index.ts';
 
 interface WriterParts {
