@@ -294,4 +294,38 @@ test('a backup names a file that the disk cannot read, copies everything else, a
   await served('restored', async (send) => {
     for (const [key, body] of bodies) expect((await send('GET', `/bucket/${key}`)).text === body).toBe(true);
   });
+test('sluice meta import refuses an export that was cut short or has no end, before it opens the store', async () => {
+  await served('data', async (send) => void (await send('PUT', '/bucket')));
+  const exported = (): Promise<Run> =>
+    sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);
+  const imported = (): Promise<Run> =>
+    sluice('meta import', '--data-dir', at('moved'), `--from=${at('export')}`);
+  expect((await exported()).code).toBe(0);
+  const path = at('export/export.json');
+  const whole = JSON.parse(await readFile(path, 'utf8'));
+  expect(whole.isComplete).toBe(true);
+  const { isComplete: _, ...ofEarlierBuild } = whole;
+  const { buckets } = whole.tables;
+  for (const cut of [
+    { ...whole, isComplete: false, tables: { buckets } },
+    { ...whole, tables: { buckets } },
+    ofEarlierBuild,
+  ]) {
+    await writeFile(path, JSON.stringify(cut));
+    const refused = await imported();
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining(`was cut short, or an earlier version wrote it: run sluice meta export --to=`),
+    ]);
+    expect(existsSync(at('moved'))).toBe(false);
+    expect((await exported()).code).toBe(0);
+    expect(JSON.parse(await readFile(path, 'utf8'))).toEqual(whole);
+  }
+  const tables = { ...whole.tables, novelties: { parts: 1, rows: 1, sum: '1', isComplete: true } };
+  await writeFile(path, JSON.stringify({ ...whole, tables }));
+  expect(await imported()).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('the table novelties, which this version does not have'),
+  });
+  expect(existsSync(at('moved'))).toBe(false);
 });

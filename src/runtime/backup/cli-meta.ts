@@ -62,13 +62,14 @@ export const runExport = (configuration: Configuration, own: readonly string[]):
   });
 
 /** Resolves with the exit code. */
-export const runImport = (configuration: Configuration, own: readonly string[]): Promise<number> =>
-  withMetadata(configuration, own, async ({ context, watch, signal }) => {
-    const from = flagValue(own, '--from=') ?? '';
-    const exported = await readExported(from);
-    if (exported === undefined) return refuse(`${from} has no export.json that this version reads`);
-    const open = Object.values(tables).filter(({ name }) => exported.tables[name]?.isComplete === false);
-    if (open.length > 0) return refuse(`the export in ${from} was cut short: run sluice meta export again`);
+export async function runImport(configuration: Configuration, own: readonly string[]): Promise<number> {
+  const from = flagValue(own, '--from=') ?? '';
+  // Before the store is opened, which would create files.
+  const exported = await readExported(from);
+  if (exported === undefined) return refuse(`${from} has no export.json that this version reads`);
+  const incomplete = explainIncomplete(exported, from);
+  if (incomplete !== undefined) return refuse(incomplete);
+  return withMetadata(configuration, own, async ({ context, watch, signal }) => {
     const why = await runningGateway(context);
     if (why !== undefined) return refuse(why);
     const differences = await importMetadata(context.metadata, exported, { from, watch, signal });
@@ -82,6 +83,7 @@ export const runImport = (configuration: Configuration, own: readonly string[]):
     }
     return differences.length === 0 ? 0 : 1;
   });
+}
 
 interface Working {
   readonly context: Context;
@@ -150,6 +152,8 @@ interface Exported {
   /** The generations of all leases (`formatLeases`): a gateway that has run since raises one of them. */
   readonly leases: string;
   readonly tables: Readonly<Record<string, ExportedTable>>;
+  /** Whether the export has every table, and no gateway has run meanwhile. Absent in exports of earlier builds. */
+  readonly isComplete?: boolean;
 }
 
 /** The rows there and those of the export do not belong together. */
@@ -186,6 +190,19 @@ async function readExported(directory: string): Promise<Exported | undefined> {
   if (text === undefined) return undefined;
   const found = JSON.parse(text) as Exported;
   return found.format === 1 ? found : undefined;
+}
+
+/** Why an import of the export would leave out rows. */
+function explainIncomplete({ isComplete, tables: found }: Exported, from: string): string | undefined {
+  const unfinished = exportedTables.some(({ name }) => found[name]?.isComplete !== true);
+  if (isComplete !== true || unfinished)
+    return `the export in ${from} was cut short, or an earlier version wrote it: run sluice meta export --to=${from} again from the former store, which continues it`;
+  const known = new Set<string>(exportedTables.map(({ name }) => name));
+  const unknown = Object.keys(found).find((name) => !known.has(name));
+  return (
+    unknown &&
+    `the export in ${from} has the table ${unknown}, which this version does not have: import it with the version that wrote it`
+  );
 }
 
 const writeExported = (directory: string, exported: Exported): Promise<void> =>
@@ -305,7 +322,7 @@ export async function exportMetadata(
   for (const table of exportedTables) {
     if (exported.tables[table.name]?.isComplete === true) continue;
     const save = async (state: ExportedTable): Promise<void> => {
-      exported = { ...exported, tables: { ...exported.tables, [table.name]: state } };
+      exported = { ...exported, isComplete: false, tables: { ...exported.tables, [table.name]: state } };
       await writeExported(to, exported);
     };
     const from = exported.tables[table.name];
@@ -322,6 +339,8 @@ export async function exportMetadata(
     throw new ImportConflict(
       `a gateway has run during the export: stop all gateways, and export to another directory`,
     );
+  exported = { ...exported, isComplete: true };
+  await writeExported(to, exported);
   return exported;
 }
 
