@@ -38,6 +38,13 @@ export const createAccessKey = (
   user: string,
 ): Promise<AccessKey & KeyPair> => addAccessKey(ctx, account, { user, pair: drawKeyPair(ctx.random) });
 
+interface NewKey {
+  readonly user: string;
+  readonly pair: KeyPair;
+  /** Default Active. */
+  readonly status?: KeyRecord['status'];
+}
+
 /**
  * Adds an existing key pair to a user, for clients that move to this service.
  * @throws EntityAlreadyExists when the access key exists in any account
@@ -45,10 +52,10 @@ export const createAccessKey = (
 export async function importAccessKey(
   ctx: SealingCtx & Pick<Context, 'credentials'>,
   account: string,
-  { user, pair }: { readonly user: string; readonly pair: KeyPair },
+  input: NewKey,
 ): Promise<AccessKey> {
-  await assertKeyIsFree(ctx, pair.accessKey);
-  const { secretKey: _, ...key } = await addAccessKey(ctx, account, { user, pair });
+  await assertKeyIsFree(ctx, input.pair.accessKey);
+  const { secretKey: _, ...key } = await addAccessKey(ctx, account, input);
   return key;
 }
 
@@ -73,7 +80,7 @@ export const sealSecret = (
 async function addAccessKey(
   ctx: SealingCtx,
   account: string,
-  { user: name, pair }: { readonly user: string; readonly pair: KeyPair },
+  { user: name, pair, status = 'Active' }: NewKey,
 ): Promise<AccessKey & KeyPair> {
   const { accessKey } = pair;
   const secret = await sealSecret(ctx, pair);
@@ -81,7 +88,7 @@ async function addAccessKey(
     const user = await namedIn(draft, { kind: 'user', name });
     if (user.keys.length >= keysMax)
       throw fail('LimitExceeded', `Cannot exceed quota for AccessKeysPerUser: ${keysMax}`);
-    const key: KeyRecord = { user: user.id, status: 'Active', created: ctx.clock.now() };
+    const key: KeyRecord = { user: user.id, status, created: ctx.clock.now() };
     await draft.put('key', accessKey, key);
     await putEntity(draft, 'user', { ...user, keys: [...user.keys, accessKey] });
     draft.also(putAccessKey({ accessKey, account, secret }));

@@ -113,6 +113,8 @@ interface NewAccount {
   readonly email?: string | undefined;
   /** The key pair of its root; drawn where it is absent. */
   readonly pair?: KeyPair | undefined;
+  /** Default Active. */
+  readonly status?: 'Active' | 'Suspended' | undefined;
   /** Takes over the buckets and IAM records of an account of the same id that left the settings. */
   readonly adopt?: boolean | undefined;
 }
@@ -133,7 +135,7 @@ export async function createAccount(
 export const createKeylessAccount = (
   ctx: Changing & Pick<Context, 'config'>,
   account: string,
-  input: Pick<NewAccount, 'displayName' | 'email' | 'adopt'>,
+  input: Pick<NewAccount, 'displayName' | 'email' | 'status' | 'adopt'>,
 ): Promise<void> => insertAccount(ctx, account, input);
 
 /** Whether there are buckets, users, groups, roles, policies or MFA devices of the id of an account. */
@@ -145,7 +147,7 @@ export async function hasHoldings(ctx: Pick<AccountCtx, 'metadata'>, account: st
 async function insertAccount(
   ctx: Changing & Pick<Context, 'config'>,
   account: string,
-  { displayName = account, email, pair, adopt = false }: NewAccount,
+  { displayName = account, email, pair, status = 'Active', adopt = false }: NewAccount,
 ): Promise<void> {
   if (ctx.credentials.hasAccountLike(account))
     throw fail('EntityAlreadyExists', `The account ${account} exists.`);
@@ -175,7 +177,7 @@ async function insertAccount(
     await putProfile(draft, {
       displayName,
       ...(email === undefined ? {} : { email }),
-      status: 'Active',
+      status,
       created,
       keys: pair === undefined ? [] : [pair.accessKey],
     });
@@ -298,19 +300,24 @@ export const createRootKey = (ctx: SealingCtx, account: string): Promise<AccessK
 export async function importRootKey(
   ctx: SealingCtx & Pick<Changing, 'credentials'>,
   account: string,
-  pair: KeyPair,
+  { status, ...pair }: KeyPair & Pick<KeyRecord, 'status'>,
 ): Promise<void> {
   await assertKeyIsFree(ctx, pair.accessKey);
-  await addRootKey(ctx, account, pair);
+  await addRootKey(ctx, account, pair, status);
 }
 
-async function addRootKey(ctx: SealingCtx, account: string, pair: KeyPair): Promise<AccessKey & KeyPair> {
+async function addRootKey(
+  ctx: SealingCtx,
+  account: string,
+  pair: KeyPair,
+  status: KeyRecord['status'] = 'Active',
+): Promise<AccessKey & KeyPair> {
   const secret = await sealSecret(ctx, pair);
   return changeAccount(ctx, account, async (draft) => {
     const profile = await profileIn(draft, ctx.clock.now());
     if (profile.keys.length >= rootKeysMax)
       throw fail('LimitExceeded', `Cannot exceed quota for access keys of the root: ${rootKeysMax}`);
-    const key: KeyRecord = { user: '', status: 'Active', created: ctx.clock.now() };
+    const key: KeyRecord = { user: '', status, created: ctx.clock.now() };
     await draft.put('key', pair.accessKey, key);
     await putProfile(draft, { ...profile, keys: [...profile.keys, pair.accessKey] });
     draft.also(putAccessKey({ accessKey: pair.accessKey, account, secret }));

@@ -259,26 +259,32 @@ async function applyAccount(ctx: Context, account: string, { record, isNew, chan
   const isConfigured = (await ctx.credentials.account({ owner: account }))?.isConfigured === true;
   if (isConfigured && (changes.includes('displayName') || changes.includes('email')))
     throw fail('InvalidArgument', `SVC_CREDENTIALS sets the name and the e-mail address of ${account}.`);
-  if (isNew) await createKeylessAccount(ctx, account, { displayName, email, adopt: true });
-  await applyKeys(ctx, account, {
-    keys,
-    add: (pair) => importRootKey(ctx, account, pair),
-    setStatus: (key) => updateRootKey(ctx, account, key),
-  });
-  const isChanged = (field: string): boolean => isNew || changes.includes(field);
-  if (quota !== undefined && isChanged('quota')) await applyQuota(ctx, accountHolder(account), quota);
   const accountStatus = status === 'Disabled' ? undefined : status;
   const change = {
     ...(changes.includes('displayName') ? { displayName } : {}),
     ...(changes.includes('email') ? { email } : {}),
-    ...(accountStatus !== undefined && isChanged('status') ? { status: accountStatus } : {}),
+    ...(accountStatus !== undefined && changes.includes('status') ? { status: accountStatus } : {}),
   };
   if (
     accountStatus === 'Suspended' &&
     (await ctx.credentials.account({ owner: account }))?.isOperators === true
   )
     throw fail('DeleteConflict', `${account} is an account of operators, which is not suspended.`);
-  if (Object.keys(change).length > 0) await updateAccount(ctx, account, change);
+  const applyChange = async (): Promise<void> => {
+    if (Object.keys(change).length > 0) await updateAccount(ctx, account, change);
+  };
+  if (isNew)
+    await createKeylessAccount(ctx, account, { displayName, email, status: accountStatus, adopt: true });
+  // An account is suspended before its keys change and activated afterwards, so that no key signs that the record has switched off.
+  if (accountStatus === 'Suspended') await applyChange();
+  await applyKeys(ctx, account, {
+    keys,
+    add: (key) => importRootKey(ctx, account, key),
+    setStatus: (key) => updateRootKey(ctx, account, key),
+  });
+  if (quota !== undefined && (isNew || changes.includes('quota')))
+    await applyQuota(ctx, accountHolder(account), quota);
+  if (accountStatus !== 'Suspended') await applyChange();
 }
 
 const applyQuota = (
@@ -342,8 +348,8 @@ async function applyUser(ctx: Context, account: string, { record, isNew, changes
   const { name, path, tags, status, groups, keys = [], quota } = record;
   if (isNew)
     await createUser(ctx, account, { name, path: path ?? '/', tags: toTags(tags), boundary: undefined });
-  // Before its keys, so that those of a disabled user never sign.
-  const isDisabled = status === undefined ? undefined : status === 'Disabled';
+  // A user is disabled before its keys change and enabled afterwards, so that no key signs that the record has switched off.
+  const isDisabled = status === 'Disabled' ? true : undefined;
   const to = { path, isDisabled, ...(tags === undefined ? {} : { tags: () => toTags(tags) }) };
   await updateUser(ctx, account, { user: name, to });
   await applyBoundary(ctx, account, record);
@@ -359,14 +365,16 @@ async function applyUser(ctx: Context, account: string, { record, isNew, changes
     await applyQuota(ctx, userHolder(account, id), quota);
   await applyKeys(ctx, account, {
     keys,
-    add: (pair) => importAccessKey(ctx, account, { user: name, pair }),
+    add: ({ status, ...pair }) => importAccessKey(ctx, account, { user: name, pair, status }),
     setStatus: (key) => updateAccessKey(ctx, account, { user: name, ...key }),
   });
+  if (status === 'Active' && changes.includes('status'))
+    await updateUser(ctx, account, { user: name, to: { isDisabled: false } });
 }
 
 type RecordedKey = NonNullable<IamRecord['keys']>[number];
 
-/** Adds the keys that are missing, where the record has their secrets, and gives all keys their status. */
+/** Adds the keys that are missing with their status, where the record has their secrets, and gives the others their status. */
 async function applyKeys(
   ctx: Context,
   account: string,
@@ -376,16 +384,15 @@ async function applyKeys(
     setStatus,
   }: {
     readonly keys: readonly RecordedKey[];
-    add(pair: { readonly accessKey: string; readonly secretKey: string }): Promise<unknown>;
+    add(key: RecordedKey & { readonly secretKey: string }): Promise<unknown>;
     setStatus(key: Pick<RecordedKey, 'accessKey' | 'status'>): Promise<void>;
   },
 ): Promise<void> {
   for (const { accessKey, secretKey, status } of keys) {
-    if ((await findKey(ctx, account, accessKey)) === undefined) {
-      if (secretKey === undefined) continue;
-      await add({ accessKey, secretKey });
-    }
-    if ((await findKey(ctx, account, accessKey))?.status !== status) await setStatus({ accessKey, status });
+    const present = await findKey(ctx, account, accessKey);
+    if (present === undefined) {
+      if (secretKey !== undefined) await add({ accessKey, secretKey, status });
+    } else if (present.status !== status) await setStatus({ accessKey, status });
   }
 }
 
