@@ -71,14 +71,15 @@ export async function isNew(
   const { found: rows, hasDamaged } = await readClusters(metadata);
   if (rows.length > 0 || hasDamaged) return false;
   if (mode === 'init') return true;
-  const { found: clusters } = await foundClusters(config, stored);
+  const { found: clusters, away } = await foundClusters(config, stored);
+  if (isForStored(mode) && away.length === 0 && isEmpty(clusters)) throw noInstallation(config);
   // The cause, not that the key is missing.
   const lost = explainRefusal({ stored: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
   if (lost !== undefined) {
     if (await isChanged(metadata, undefined)) return false;
     throw new StartRefusal(lost, 2);
   }
-  return clusters.every((each) => each.mark === undefined && !each.holdsChunks);
+  return isEmpty(clusters);
 }
 
 /** Whether another starting process has changed the row: then the marks that were read may be that process's. */
@@ -86,6 +87,27 @@ const isChanged = async (
   metadata: MetadataStore,
   former: Pick<StoredInstallation, 'revision'> | undefined,
 ): Promise<boolean> => (await findInstallation(metadata))?.revision !== former?.revision;
+
+const isEmpty = (clusters: readonly FoundCluster[]): boolean =>
+  clusters.every(({ mark, holdsChunks: isUsed }) => mark === undefined && !isUsed);
+
+/** For commands on what is stored: they must not make an installation of a directory whose disk is not mounted. */
+const isForStored = (mode: InstallationMode): boolean => mode === 'inspect' || mode === 'adopt';
+
+const noInstallation = ({ SVC_DATA_DIR: directory }: Pick<Config, 'SVC_DATA_DIR'>): StartRefusal =>
+  new StartRefusal(
+    `there is no installation in ${directory ?? 'the stores of these settings'}: neither metadata nor chunks; mount its disk, or correct the settings`,
+    2,
+  );
+
+/** Before embedded metadata is opened, which would create its files. @throws StartRefusal */
+export async function assertStored(config: Config, mode: InstallationMode): Promise<void> {
+  if (!isForStored(mode)) return;
+  // Other backends are asked once they are open, by `checkInstallation`.
+  if (!dataBackends[config.SVC_DATA_BACKEND].isOnDisks) return;
+  if (existsSync(inDataDir(config, 'metadata', 'data.mdb'))) return;
+  if (isEmpty((await foundClusters(config, undefined)).found)) throw noInstallation(config);
+}
 
 interface NothingReadable {
   readonly state: undefined;
@@ -105,7 +127,7 @@ async function findOrDamage(
     return await findInstallation(metadata);
   } catch (damage) {
     if (!(damage instanceof MetadataDamaged)) throw damage;
-    if (mode === 'inspect' || mode === 'adopt') return { state: undefined, revision: undefined, damage };
+    if (isForStored(mode)) return { state: undefined, revision: undefined, damage };
     throw new StartRefusal(
       `the row of the installation and its copy are damaged (${damage.message}); \`sluice fsck --rebuild\` writes them again from the id beside the chunks; docs/recovery.md says what to do`,
       2,
@@ -125,6 +147,8 @@ export async function checkInstallation(
     const { found: clusters, away } = await foundClusters(config, stored);
     seen ??= new Map(clusters.map(({ markedAs, mark }) => [markedAs, mark]));
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
+    const isNothing = former === undefined && rows.length === 0 && away.length === 0 && isEmpty(clusters);
+    if (isForStored(mode) && isNothing) throw noInstallation(config);
     const storedValue = former?.state;
     const { SVC_MASTER_KEY_FILE: keyFile, SVC_MASTER_KEYS_RETIRED: retired } = config;
     const world = { stored: storedValue, rows, clusters, seen, keys, keyFile, retired };

@@ -1,7 +1,7 @@
 /** `sluice backup` beside a gateway under load, and `sluice restore` of what it copied; `sluice meta export` and `sluice meta import`. */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -23,7 +23,7 @@ interface Run {
 }
 
 function sluice(
-  command: 'backup' | 'restore' | 'meta export' | 'meta import',
+  command: 'backup' | 'restore' | 'fsck' | 'meta export' | 'meta import',
   ...flags: readonly string[]
 ): Promise<Run> {
   const args = [join(root, 'src/runtime/cli.ts'), ...command.split(' '), '--json', ...flags];
@@ -328,4 +328,27 @@ test('sluice meta import refuses an export that was cut short or has no end, bef
     stderr: expect.stringContaining('the table novelties, which this version does not have'),
   });
   expect(existsSync(at('moved'))).toBe(false);
+});
+
+test('a command on a directory without an installation ends with 2 and creates nothing there', async () => {
+  await served('data', async (send) => void (await send('PUT', '/bucket')));
+  expect((await sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`)).code).toBe(0);
+  await mkdir(at('empty'));
+  for (const [command, ...flags] of [
+    ['fsck'],
+    ['fsck', '--fix'],
+    ['fsck', '--rebuild'],
+    ['backup', `--to=${at('backup')}`],
+    ['meta export', `--to=${at('other')}`],
+    ['meta import', `--from=${at('export')}`],
+  ] as const) {
+    const refused = await sluice(command, '--data-dir', at('empty'), ...flags);
+    expect([command, refused.code, refused.stderr]).toEqual([
+      command,
+      2,
+      `sluice: there is no installation in ${at('empty')}: neither metadata nor chunks; mount its disk, or correct the settings\n`,
+    ]);
+    expect(await readdir(at('empty'))).toEqual([]);
+  }
+  expect((await readdir(directory)).sort()).toEqual(['data', 'empty', 'export']);
 });

@@ -212,6 +212,16 @@ const openNodes = (ctx: ConstructorParameters<typeof NodeQuestions>[0]): Pick<Co
   ctx.metadata.isDistant ? { otherNodes: new NodeQuestions(ctx) } : {};
 
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
+  const { installation: mode } = options;
+  if (config.SVC_META_BACKEND === 'embedded' && mode !== undefined) {
+    // Loaded only for embedded metadata: other runtimes have no disk.
+    const { assertStored } = await import('../installation.ts');
+    await assertStored(config, mode);
+  }
+  return composePorts(config, options);
+}
+
+async function composePorts(config: Config, options: ComposeOptions): Promise<Composed> {
   const {
     clock = systemClock,
     random = systemRandom(),
