@@ -160,6 +160,17 @@ test('a second backup copies what is new and removes what is gone; encrypted obj
   });
 });
 
+test('a first backup that was cut short in its copy of the metadata is begun again in the same directory', async () => {
+  await served('data', async (send) => void (await send('PUT', '/bucket')));
+  await mkdir(at('backup/metadata.new'), { recursive: true });
+  await writeFile(at('backup/metadata.new/data.mdb'), 'the first pages');
+  await writeFile(at('backup/backup.json.new'), '{');
+  const { code, stderr } = await backup();
+  expect([code, stderr]).toEqual([0, '']);
+  expect((await readdir(at('backup'))).filter((name) => name.endsWith('.new'))).toEqual([]);
+  expect((await restore()).code).toBe(0);
+});
+
 test('a backup says what is missing, and exits with 1', async () => {
   await served('data', async (send) => {
     await send('PUT', '/bucket');

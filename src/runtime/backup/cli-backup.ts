@@ -94,7 +94,7 @@ async function backUpTo(
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
     const former = await readBackup(to);
-    if (former === undefined && !(await isEmptyDirectory(to)))
+    if (former === undefined && !(await isEmptyDirectory(to, drafts)))
       return refuse(`${to} is neither empty nor a backup`);
     const installation = (await findInstallation(context.metadata))?.state.id;
     if (former !== undefined && former.installation !== installation)
@@ -119,8 +119,9 @@ async function backUpTo(
     return findings.length === 0 && summary.isComplete ? 0 : failedCode;
   } catch (cause) {
     watch?.clear();
-    if (cause instanceof LeasedElsewhere || cause instanceof LeaseLost || stopping.aborted)
-      return refuse((cause as Error).message);
+    const isExplained =
+      cause instanceof LeasedElsewhere || cause instanceof LeaseLost || cause instanceof CopyFailed;
+    if (isExplained || stopping.aborted) return refuse((cause as Error).message);
     throw cause;
   } finally {
     await close();
@@ -275,6 +276,14 @@ async function restoreFrom(
 /** The file that makes a directory a backup. */
 const backupFile = 'backup.json';
 
+const metadataDraft = 'metadata.new';
+const backupDraft = `${backupFile}.new`;
+/** What a first backup that was cut short may leave before it has a `backup.json`. */
+const drafts = [metadataDraft, backupDraft];
+
+/** The target cannot take the metadata. */
+class CopyFailed extends Error {}
+
 /** What `backup.json` says. */
 interface Backup {
   readonly format: 1;
@@ -314,12 +323,14 @@ export async function backUp(
   if (copyTo === undefined) throw new Error('the metadata is not in a file of this machine');
   await mkdir(to, { recursive: true, mode: 0o700 });
   return holdGarbage(context, signal, async ({ signal: leaseSignal, assertLeased }) => {
-    const draft = join(to, 'metadata.new');
+    const draft = join(to, metadataDraft);
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { mode: 0o700 });
     const at = new Date(clock.now()).toISOString();
     watch?.note('backup  copies the metadata of this moment');
-    await copyTo.call(metadata, draft);
+    await copyTo.call(metadata, draft).catch((cause: unknown) => {
+      throw new CopyFailed(`the metadata cannot be copied to ${draft}: ${describeError(cause)}`, { cause });
+    });
     // The library creates the file with the mode that the umask allows.
     await chmod(join(draft, 'data.mdb'), 0o600);
     await flush(join(draft, 'data.mdb'));
@@ -430,7 +441,7 @@ async function replaceMetadata(to: string, draft: string): Promise<void> {
 }
 
 async function writeBackup(to: string, backup: Backup): Promise<void> {
-  const text = join(to, `${backupFile}.new`);
+  const text = join(to, backupDraft);
   await writeFile(text, `${JSON.stringify(backup, undefined, 2)}\n`, { mode: 0o600 });
   await flush(text);
   await rename(text, join(to, backupFile));
@@ -449,10 +460,10 @@ async function readBackup(directory: string): Promise<Backup | undefined> {
   }
 }
 
-/** Whether a directory has no entries, or does not exist. */
-async function isEmptyDirectory(directory: string): Promise<boolean> {
+/** Whether a directory has no entries but `except`, or does not exist. */
+async function isEmptyDirectory(directory: string, except: readonly string[] = []): Promise<boolean> {
   if ((await stat(directory).catch(() => undefined)) === undefined) return true;
-  return (await readdir(directory)).length === 0;
+  return (await readdir(directory)).every((name) => except.includes(name));
 }
 
 // Copies a backup to a data directory that holds nothing yet, where a gateway then starts.
