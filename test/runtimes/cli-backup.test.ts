@@ -1,12 +1,17 @@
 /** `sluice backup` beside a gateway under load, and `sluice restore` of what it copied; `sluice meta export` and `sluice meta import`. */
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+});
+
+import { join, relative } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
+import { started } from './command.ts';
 
 const root = join(import.meta.dirname, '../..');
 let directory: string;
@@ -242,6 +247,43 @@ test('a backup without the clusters of the gateway is refused before anything is
   expect(existsSync(at('backup'))).toBe(false);
 });
 
+/** Runs a command and interrupts it at its first output. */
+function interrupt(command: 'restore' | 'fsck', ...flags: readonly string[]): Promise<Omit<Run, 'report'>> {
+  const run = started([command, '--watch', ...flags]);
+  for (const stream of [run.child.stdout, run.child.stderr])
+    stream?.once('data', () => run.child.kill('SIGINT'));
+  return run.ended.then((code) => ({ code: code ?? -1, stderr: run.stderr }));
+}
+
+test('an interrupted restore, fsck or rebuild says in one line how to go on', async () => {
+  await served('data', async (send) => {
+    await send('PUT', '/bucket');
+    await send('PUT', '/bucket/key', { body: 'x'.repeat(1_000_000) });
+  });
+  expect((await backup()).code).toBe(0);
+  const [file = ''] = large();
+  const copy = join(at('backup/chunks/default/large'), relative(at('data/chunks/default/large'), file));
+  // Files without owner: work that the commands have not ended when the signal arrives.
+  const surplus = Array.from({ length: 3_000 }, (_, i) => i.toString(16).padStart(8, '0'));
+  for (const name of surplus) writeFileSync(copy.replace(/[0-9a-f]{8}(?=[^/]*$)/, name), '');
+  const restored = await interrupt('restore', `--from=${at('backup')}`, '--data-dir', at('restored'));
+  expect(restored).toEqual({
+    code: 1,
+    stderr: expect.stringMatching(
+      new RegExp(`sluice: interrupted; empty ${at('restored')}, then run the command again\\n$`),
+    ),
+  });
+  await rm(at('restored'), { recursive: true });
+  for (const [flags, advice] of [
+    [[], '--resume goes on from here'],
+    [['--rebuild'], 'run the command again: it creates only the rows that are missing'],
+  ] as const) {
+    const { code, stderr } = await interrupt('fsck', '--data-dir', at('backup'), ...flags);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(`sluice: interrupted; ${advice}\n$`)]);
+    expect(stderr).not.toContain(' at ');
+  }
+});
+
 test('sluice meta export and import move the metadata of a stopped gateway, and refuse one that runs', async () => {
   const exported = (): Promise<Run> =>
     sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);
@@ -306,6 +348,9 @@ test('a backup names a file that the disk cannot read, copies everything else, a
     for (const [key, body] of bodies) expect((await send('GET', `/bucket/${key}`)).text === body).toBe(true);
   });
 test('sluice meta import refuses an export that was cut short or has no end, before it opens the store', async () => {
+});
+
+test('sluice meta import refuses an export that was cut short, that an earlier version wrote, or that is damaged', async () => {
   await served('data', async (send) => void (await send('PUT', '/bucket')));
   const exported = (): Promise<Run> =>
     sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);
@@ -332,6 +377,23 @@ test('sluice meta import refuses an export that was cut short or has no end, bef
     expect((await exported()).code).toBe(0);
     expect(JSON.parse(await readFile(path, 'utf8'))).toEqual(whole);
   }
+  await writeFile(path, JSON.stringify(whole).slice(0, -20));
+  for (const torn of [await imported(), await exported()])
+    expect([torn.code, torn.stderr]).toEqual([
+      1,
+      `sluice: ${path} is damaged: run sluice meta export again, to another directory\n`,
+    ]);
+  await writeFile(path, JSON.stringify(whole));
+  const part = at('export/buckets.0.jsonl');
+  const rows = await readFile(part, 'utf8');
+  await writeFile(part, rows.slice(0, -20));
+  for (const name of ['chunks', 'master.key'])
+    await cp(at('data', name), at('moved', name), { recursive: true });
+  expect(await imported()).toMatchObject({
+    code: 1,
+    stderr: `sluice: ${part}: line 1 is damaged: run sluice meta export again, to another directory\n`,
+  });
+  await rm(at('moved'), { recursive: true });
   const tables = { ...whole.tables, novelties: { parts: 1, rows: 1, sum: '1', isComplete: true } };
   await writeFile(path, JSON.stringify({ ...whole, tables }));
   expect(await imported()).toMatchObject({

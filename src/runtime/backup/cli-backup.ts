@@ -20,6 +20,7 @@ import { findInstallation } from '../../metadata/installation.ts';
 import { holdGarbage, LeasedElsewhere } from '../../workers/leadership.ts';
 import { formatFinding } from '../cli/cli-fsck.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
+import { describeStop, stopSignal } from '../cli/stop-signal.ts';
 import { compose } from '../compose/compose.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import type { Configuration } from '../compose/configuration.ts';
@@ -90,7 +91,7 @@ async function backUpTo(
   watch: CommandWatch | undefined,
 ): Promise<number> {
   const to = flagValue(own, '--to=') ?? '';
-  const stopping = stopSignal();
+  const stopping = stopSignal('the next run continues');
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
     const former = await readBackup(to);
@@ -121,7 +122,8 @@ async function backUpTo(
     watch?.clear();
     const isExplained =
       cause instanceof LeasedElsewhere || cause instanceof LeaseLost || cause instanceof CopyFailed;
-    if (isExplained || stopping.aborted) return refuse((cause as Error).message);
+    if (stopping.aborted) return refuse(describeStop(stopping));
+    if (isExplained) return refuse(cause.message);
     throw cause;
   } finally {
     await close();
@@ -146,13 +148,6 @@ async function refuseClusters({
     empty &&
     `the cluster ${empty.id} has no chunks in ${chunksDirectory(config, empty)}: mount its disk, or set SVC_POOL_CLUSTERS as the gateways have it`
   );
-}
-
-export function stopSignal(): AbortSignal {
-  const stopping = new AbortController();
-  for (const name of ['SIGINT', 'SIGTERM'] as const)
-    process.once(name, () => stopping.abort(new Error('interrupted; the next run continues')));
-  return stopping.signal;
 }
 
 /** The clusters of a backup are inside it. */
@@ -245,12 +240,23 @@ async function restoreFrom(
     return refuse(
       `the backup has chunks of the clusters ${missing.join(', ')}: name them in SVC_POOL_CLUSTERS`,
     );
-  for (const directory of [
-    config.SVC_DATA_DIR ?? '',
-    ...config.SVC_POOL_CLUSTERS.flatMap(({ dir }) => dir ?? []),
-  ])
+  const targets = [config.SVC_DATA_DIR ?? '', ...config.SVC_POOL_CLUSTERS.flatMap(({ dir }) => dir ?? [])];
+  for (const directory of targets)
     if (!(await isEmptyDirectory(directory))) return refuse(`${directory} is not empty`);
-  const signal = stopSignal();
+  const signal = stopSignal(`empty ${targets.join(', ')}, then run the command again`);
+  try {
+    return await copyAndCheck(config, { own, from, backup, watch, signal });
+  } catch (cause) {
+    watch?.clear();
+    if (signal.aborted) return refuse(describeStop(signal));
+    throw cause;
+  }
+}
+
+async function copyAndCheck(
+  config: Config,
+  { own, from, backup, watch, signal }: Restoring & { readonly own: readonly string[] },
+): Promise<number> {
   const copied = await restore(config, { from, backup, watch, signal });
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
@@ -468,21 +474,15 @@ async function isEmptyDirectory(directory: string, except: readonly string[] = [
 
 // Copies a backup to a data directory that holds nothing yet, where a gateway then starts.
 
+interface Restoring {
+  readonly from: string;
+  readonly backup: Backup;
+  readonly signal: AbortSignal;
+  readonly watch?: CommandWatch | undefined;
+}
+
 /** @throws the signal's reason */
-async function restore(
-  config: Config,
-  {
-    from,
-    backup,
-    signal,
-    watch,
-  }: {
-    readonly from: string;
-    readonly backup: Backup;
-    readonly signal: AbortSignal;
-    readonly watch?: CommandWatch | undefined;
-  },
-): Promise<Copied> {
+async function restore(config: Config, { from, backup, signal, watch }: Restoring): Promise<Copied> {
   const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
   const clusters = config.SVC_POOL_CLUSTERS.filter(({ id }) => backup.clusters.includes(id));
   const sourceDirectory = (id: string): string => join(from, 'chunks', id);

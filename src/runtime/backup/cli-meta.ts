@@ -23,9 +23,10 @@ import type {
   SideChange,
 } from '../../ports/metadata-store.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
+import { describeStop, stopSignal } from '../cli/stop-signal.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
-import { flagValue, print, refuse, stopSignal } from './cli-backup.ts';
+import { flagValue, print, refuse } from './cli-backup.ts';
 import { flush } from './copy-chunks.ts';
 
 const durable = ({ config }: Configuration): readonly string[] =>
@@ -65,7 +66,11 @@ export const runExport = (configuration: Configuration, own: readonly string[]):
 export async function runImport(configuration: Configuration, own: readonly string[]): Promise<number> {
   const from = flagValue(own, '--from=') ?? '';
   // Before the store is opened, which would create files.
-  const exported = await readExported(from);
+  const exported = await readExported(from).catch((cause: unknown) => {
+    if (cause instanceof ExportDamaged) return cause;
+    throw cause;
+  });
+  if (exported instanceof ExportDamaged) return refuse(exported.message);
   if (exported === undefined) return refuse(`${from} has no export.json that this version reads`);
   const incomplete = explainIncomplete(exported, from);
   if (incomplete !== undefined) return refuse(incomplete);
@@ -96,12 +101,13 @@ async function withMetadata(
   own: readonly string[],
   work: (working: Working) => Promise<number>,
 ): Promise<number> {
-  const signal = stopSignal();
+  const signal = stopSignal('the next run continues');
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
     return await withWatch(own, (watch) => work({ context, watch, signal }));
   } catch (cause) {
-    if (cause instanceof ImportConflict || signal.aborted) return refuse((cause as Error).message);
+    if (signal.aborted) return refuse(describeStop(signal));
+    if (cause instanceof ImportConflict || cause instanceof ExportDamaged) return refuse(cause.message);
     throw cause;
   } finally {
     await close();
@@ -159,6 +165,13 @@ interface Exported {
 /** The rows there and those of the export do not belong together. */
 export class ImportConflict extends Error {}
 
+/** A file of an export is not what was written. */
+class ExportDamaged extends Error {
+  constructor(place: string, cause?: unknown) {
+    super(`${place} is damaged: run sluice meta export again, to another directory`, { cause });
+  }
+}
+
 const exportFile = 'export.json';
 
 type LeaseGeneration = Pick<LeaseRow, 'name' | 'generation'>;
@@ -186,10 +199,13 @@ export const partPath = (directory: string, table: string, part: number): string
   join(directory, `${table}.${part}.jsonl`);
 
 async function readExported(directory: string): Promise<Exported | undefined> {
-  const text = await readFile(join(directory, exportFile), 'utf8').catch(() => undefined);
+  const path = join(directory, exportFile);
+  const text = await readFile(path, 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
-  const found = JSON.parse(text) as Exported;
-  return found.format === 1 ? found : undefined;
+  const found = parse(text, path) as Partial<Exported> | null;
+  if (found?.format !== 1) return undefined;
+  if (typeof found.tables !== 'object' || typeof found.leases !== 'string') throw new ExportDamaged(path);
+  return found as Exported;
 }
 
 /** Why an import of the export would leave out rows. */
@@ -203,6 +219,15 @@ function explainIncomplete({ isComplete, tables: found }: Exported, from: string
     unknown &&
     `the export in ${from} has the table ${unknown}, which this version does not have: import it with the version that wrote it`
   );
+}
+
+/** @throws ExportDamaged, because the message of the parser does not name the place */
+function parse(text: string, place: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new ExportDamaged(place, cause);
+  }
 }
 
 const writeExported = (directory: string, exported: Exported): Promise<void> =>
@@ -244,8 +269,11 @@ function canonical(value: unknown): unknown {
   );
 }
 
-function readLine(table: AnyTable, line: string): CopiedRow {
-  const [columns, expiresAt] = JSON.parse(line) as readonly [Columns, number?];
+/** @throws ExportDamaged */
+function readLine(table: AnyTable, line: string, place: string): CopiedRow {
+  const parsed = parse(line, place);
+  if (!Array.isArray(parsed) || typeof parsed[0] !== 'object') throw new ExportDamaged(place);
+  const [columns, expiresAt] = parsed as unknown as readonly [Columns, number?];
   const row: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(columns))
     row[name] =
@@ -433,11 +461,9 @@ export async function importMetadata(
   for (const table of exportedTables) {
     for (let part = 0; part < (exported.tables[table.name]?.parts ?? 0); part += 1) {
       signal.throwIfAborted();
-      const text = await readFile(partPath(from, table.name, part), 'utf8');
-      const rows = text
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => readLine(table, line));
+      const path = partPath(from, table.name, part);
+      const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '');
+      const rows = lines.map((line, index) => readLine(table, line, `${path}: line ${index + 1}`));
       if (table.name === 'buckets')
         for (const { row } of rows) {
           buckets.push(row as BucketRow);

@@ -21,11 +21,13 @@ import { RepairElsewhere, type RepairTurn, repairAloneSoon } from '../../workers
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { type CommandWatch, withWatch } from './command-watch.ts';
+import { describeStop, stopSignal } from './stop-signal.ts';
 
 /** Something was found that is not repaired; 2 is a faulty command line. */
 const foundCode = 1;
 /** Another run changes something now, or has taken over from one that was paused. */
 const elsewhereCode = 1;
+const stoppedCode = 1;
 /** How often the position of a run is saved. */
 const savedMs = 1_000;
 
@@ -59,16 +61,23 @@ export function fsckFaults({ config }: Configuration, own: readonly string[]): r
 
 /** Runs beside running gateways or without one. Resolves with the exit code. */
 export async function fsck({ config }: Configuration, own: readonly string[]): Promise<number> {
-  const stopping = new AbortController();
-  process.once('SIGINT', () => stopping.abort(new Error('interrupted: --resume goes on from here')));
+  const signal = stopSignal(
+    own.includes('--rebuild')
+      ? 'run the command again: it creates only the rows that are missing'
+      : '--resume goes on from here',
+  );
   const { context, close } = await compose(config, {
     credentials: [],
     // Without metadata the stored bytes can still be inspected, and an index rebuilt from them.
     installation: own.includes('--rebuild') ? 'adopt' : 'inspect',
   });
   try {
-    return await withWatch(own, (watch) => work({ context, watch, signal: stopping.signal }, own));
+    return await withWatch(own, (watch) => work({ context, watch, signal }, own));
   } catch (cause) {
+    if (signal.aborted) {
+      process.stderr.write(`sluice: ${describeStop(signal)}\n`);
+      return stoppedCode;
+    }
     if (!(cause instanceof RepairElsewhere || cause instanceof LeaseLost)) throw cause;
     process.stderr.write(`sluice: ${cause.message}; wait for its end, then run the command again\n`);
     return elsewhereCode;

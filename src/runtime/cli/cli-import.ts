@@ -7,6 +7,7 @@ import { everyReleased } from '../../metadata/background/queues.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
+import { describeStop, stopSignal } from './stop-signal.ts';
 
 /** Some objects changed since they were imported, or nothing could be done; 2 is a faulty command line. */
 const leftCode = 1;
@@ -47,8 +48,7 @@ const print = (text: string): void => {
 
 /** Runs beside running gateways or without one. Resolves with the exit code. */
 export async function runImport({ config }: Configuration, own: readonly string[]): Promise<number> {
-  const stopping = new AbortController();
-  process.once('SIGINT', () => stopping.abort(new Error('interrupted: the next run goes on from here')));
+  const signal = stopSignal('the next run goes on from here');
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
     const name = flagValue(own, '--bucket') ?? '';
@@ -60,8 +60,12 @@ export async function runImport({ config }: Configuration, own: readonly string[
       process.stderr.write(`sluice: ${refusal}\n`);
       return leftCode;
     }
-    const asked = { own, bucket, signal: stopping.signal };
+    const asked = { own, bucket, signal };
     return await (own.includes('--released') ? showReleased(context, asked) : run(context, cluster, asked));
+  } catch (cause) {
+    if (!signal.aborted) throw cause;
+    process.stderr.write(`sluice: ${describeStop(signal)}\n`);
+    return leftCode;
   } finally {
     await close();
   }
