@@ -1,8 +1,11 @@
 /** `sluice admin iam export` and `iam import`: files of accounts between two running gateways. */
+import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { sender } from './client.ts';
 import { endAll, finished, keysOf, serving } from './command.ts';
 
@@ -95,7 +98,10 @@ test('conflicts are listed and end with 1, and a file that is no export is refus
     'changed   carol (displayName)\n',
   );
   const broken = join(home, 'broken.jsonl');
-  await writeFile(broken, '{"format":"sluice-iam","version":1}\n{"secretKey":"hidden"');
+  await writeFile(
+    broken,
+    '{"format":"sluice-iam","version":1}\n{"secretKey":"hidden"\n{"end":true,"records":1}\n',
+  );
   await chmod(broken, 0o600);
   const refused = await on(1, `iam import --from ${broken}`);
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('line 2 is not a JSON object')]);
@@ -111,10 +117,81 @@ test('an import splits records by their bytes, so that text of any language fits
   const names = Array.from({ length: 8 }, (_, n) => `user-${n}`);
   const users = names.map((name) => ({ account: 'dora', record: { kind: 'users', name, tags } }));
   const file = join(home, 'tags.jsonl');
-  const lines = [{ format: 'sluice-iam', version: 1 }, ...users].map((line) => JSON.stringify(line));
+  const end = { end: true, records: users.length };
+  const lines = [{ format: 'sluice-iam', version: 1 }, ...users, end].map((line) => JSON.stringify(line));
   await writeFile(file, lines.join('\n'));
   expect(await on(1, `iam import --from ${file}`)).toMatchObject({
     code: 0,
     stdout: names.map((name) => `created   dora users/${name}\n`).join(''),
   });
+});
+
+test('an import of a file that was cut short changes nothing, and a line that is no record is named', async () => {
+  expect((await on(0, 'accounts create --account eve')).code).toBe(0);
+  expect((await on(0, 'accounts users create eve --name ann')).code).toBe(0);
+  const file = join(home, 'eve.jsonl');
+  expect((await on(0, `iam export --to ${file} --account eve`)).code).toBe(0);
+  const lines = (await readFile(file, 'utf8')).trim().split('\n');
+  expect(lines.at(-1)).toBe('{"end":true,"records":2}');
+  const header = '{"format":"sluice-iam","version":1}';
+  const sealing = '{"format":"sluice-iam","version":1,"sealing":{"salt":5,"cost":32768}}';
+  const end = '{"end":true,"records":1}';
+  for (const [text, why] of [
+    [lines.slice(0, -1), 'has no end line: it was cut short, or an earlier version wrote it; run'],
+    [[lines[0], lines[1], lines[3]], 'has 1 records, and its end line names 2'],
+    [[...lines, lines[1]], 'has no end line'],
+    [[header, '{"account":"eve"}', end], ': line 2 has no record'],
+    [[header, '[1]', end], ': line 2 is not a JSON object'],
+    [[header, '{"record":{}}', end], ': line 2 has no account'],
+    [[header, '{"account":"eve","record":{"keys":[5]}}', end], ': line 2 has keys that are not a list'],
+    [[sealing, end], ': line 1 has no salt of its sealing'],
+  ] as const) {
+    await writeFile(file, text.join('\n'));
+    const refused = await on(1, `iam import --from ${file}`);
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining(`${file}${why.startsWith(':') ? '' : ' '}${why}`),
+    ]);
+  }
+  expect((await on(1, 'accounts get eve')).code).toBe(1);
+  await writeFile(file, lines.join('\n'));
+  expect((await on(1, `iam import --from ${file}`)).code).toBe(0);
+});
+
+test('an export leaves out an account that cannot be read and ends with 1; one without any record leaves no file', async () => {
+  const unreadable = new Set(['ann']);
+  const gateway = createServer(({ url = '' }, response) => {
+    const [, account = ''] = /accounts\/(\w+)\/export/.exec(url) ?? [];
+    const isUnreadable = unreadable.has(account);
+    const refusal = { code: 'InternalError', message: 'its row is damaged' };
+    const rows =
+      account === ''
+        ? ['ann', 'ben'].map((name) => ({ account: name }))
+        : [{ kind: 'account', name: account }];
+    response.writeHead(isUnreadable ? 500 : 200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(isUnreadable ? refusal : { rows }));
+  });
+  onTestFinished(() => void gateway.close());
+  await once(gateway.listen(0, '127.0.0.1'), 'listening');
+  const { port } = gateway.address() as AddressInfo;
+  const env = { ...servers[0]?.env, SLUICE_ENDPOINT: `http://127.0.0.1:${port}` };
+  const file = join(home, 'partly.jsonl');
+  const exported = () => finished(['admin', 'iam', 'export', '--to', file], env);
+  expect(await exported()).toMatchObject({
+    code: 1,
+    stdout: `1 records are in ${file}\n`,
+    stderr: 'sluice: the account ann is left out: its row is damaged\n',
+  });
+  const lines = (await readFile(file, 'utf8')).trim().split('\n');
+  expect(lines.slice(1).map((line) => JSON.parse(line))).toEqual([
+    { account: 'ben', record: { kind: 'account', name: 'ben' } },
+    { end: true, records: 1, leftOut: ['ann'] },
+  ]);
+  expect((await on(1, `iam import --from ${file} --dry-run`)).stderr).toContain(
+    `sluice: ${file} has no records of the account ann`,
+  );
+  await rm(file);
+  unreadable.add('ben');
+  expect(await exported()).toMatchObject({ code: 1, stderr: expect.stringContaining('InternalError') });
+  await expect(stat(file)).rejects.toThrow('ENOENT');
 });

@@ -1,12 +1,13 @@
 /**
  * `sluice admin iam export` and `iam import`: accounts as a file of JSON lines. The first line says what the file is; each further one is a
- * record of an account. Secrets are only in the file where they were asked for: sealed under a passphrase, or in a file of mode 0600.
+ * record of an account; the last one says that the file is whole. Secrets are only in the file where they were asked for: sealed under a
+ * passphrase, or in a file of mode 0600.
  */
 import { createCipheriv, createDecipheriv, randomBytes, scryptSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { type AdminClient, openAdminClient } from '../../admin-client.ts';
+import { type AdminClient, AdminRefused, openAdminClient } from '../../admin-client.ts';
 import { printable } from '../../base/text/printable.ts';
 import { transferredMax } from '../../protocol/admin/iam-transfer.ts';
 import type { AdminBody, AdminReply } from '../../protocol/admin/operations.ts';
@@ -27,6 +28,15 @@ interface Header {
 interface Line {
   readonly account: string;
   readonly record: Omit<IamRecord, 'keys'> & { readonly keys?: readonly Key[] };
+}
+
+/** The last line of a file: a file without it was cut short. */
+interface End {
+  readonly end: true;
+  /** How many lines of records are before it. */
+  readonly records: number;
+  /** Accounts that the export could not read. */
+  readonly leftOut?: readonly string[];
 }
 
 export const transferUsage = [
@@ -60,7 +70,7 @@ export function assertTransferOptions([, verb, ...rest]: readonly string[]): voi
   parse(rest, verb === 'export' ? exportOptions : importOptions);
 }
 
-/** @returns whether all went well: an import without conflicts @throws UsageFault, AdminRefused */
+/** @returns whether all went well: an import without conflicts, an export of all accounts @throws UsageFault, AdminRefused */
 export async function runTransfer([, verb, ...rest]: readonly string[]): Promise<boolean> {
   return verb === 'export' ? runExport(rest) : runImport(rest);
 }
@@ -110,7 +120,10 @@ function sealSecret(key: Buffer, { accessKey, secretKey }: { accessKey: string; 
 }
 
 /** @throws UsageFault for another passphrase, or a changed file */
-function openSecret(key: Buffer, { accessKey, sealed }: { accessKey: string; sealed: string }): string {
+function openSecret(
+  key: Buffer,
+  { accessKey, sealed, at }: { accessKey: string; sealed: string; at: string },
+): string {
   const bytes = Buffer.from(sealed, 'base64');
   try {
     const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, nonceBytes))
@@ -119,7 +132,9 @@ function openSecret(key: Buffer, { accessKey, sealed }: { accessKey: string; sea
     const opened = decipher.update(bytes.subarray(nonceBytes, -tagBytes));
     return Buffer.concat([opened, decipher.final()]).toString('utf8');
   } catch {
-    throw new UsageFault(`the passphrase does not open the secret of ${accessKey}, or the file was changed`);
+    throw new UsageFault(
+      `${at}: the passphrase does not open the secret of ${accessKey}, or the file was changed`,
+    );
   }
 }
 
@@ -142,18 +157,53 @@ async function runExport(args: readonly string[]): Promise<boolean> {
   const file = await open(input.to, 'wx', 0o600).catch((cause: Error) => {
     throw new UsageFault(`--to: ${cause.message}`);
   });
-  let records = 0;
   try {
     await file.write(`${JSON.stringify(header)}\n`);
-    for await (const account of input.account === undefined ? listAccounts(client) : [input.account])
-      records += await exportAccount(client, { account, file, key, hasSecrets: input.secrets });
+    const end = await exportAccounts(client, {
+      account: input.account,
+      file,
+      key,
+      hasSecrets: input.secrets,
+    });
+    await file.write(`${JSON.stringify(end)}\n`);
     await file.sync();
+    process.stdout.write(`${end.records} records are in ${printable(input.to)}\n`);
+    return end.leftOut === undefined;
+  } catch (cause) {
+    // So that the command can be run again: it writes new files only.
+    await rm(input.to, { force: true });
+    throw cause;
   } finally {
     await file.close();
   }
-  process.stdout.write(`${records} records are in ${printable(input.to)}\n`);
-  return true;
 }
+
+/** An account that cannot be read is left out, with a line on standard error, unless it is the only one. */
+async function exportAccounts(
+  client: AdminClient,
+  { account: only, file, ...asked }: Omit<ExportAsked, 'account'> & { readonly account: string | undefined },
+): Promise<End> {
+  let records = 0;
+  const leftOut: string[] = [];
+  let refusal: AdminRefused | undefined;
+  for await (const account of only === undefined ? listAccounts(client) : [only]) {
+    try {
+      const lines = await exportAccount(client, { account, ...asked });
+      for (const line of lines) await file.write(`${JSON.stringify(line)}\n`);
+      records += lines.length;
+    } catch (cause) {
+      if (!(cause instanceof AdminRefused) || only !== undefined) throw cause;
+      refusal = cause;
+      leftOut.push(account);
+      reportProblem(`the account ${account} is left out: ${cause.message}`);
+    }
+  }
+  // Not one account can be read, so this is no fault of an account.
+  if (records === 0 && refusal !== undefined) throw refusal;
+  return { end: true, records, ...(leftOut.length === 0 ? {} : { leftOut }) };
+}
+
+const reportProblem = (text: string): void => void process.stderr.write(`sluice: ${printable(text)}\n`);
 
 async function* listAccounts(client: AdminClient): AsyncGenerator<string> {
   let after: string | undefined;
@@ -171,23 +221,21 @@ interface ExportAsked {
   readonly hasSecrets: boolean;
 }
 
+/** All lines of an account, so that one that breaks off writes none. */
 async function exportAccount(
   client: AdminClient,
-  { account, file, key, hasSecrets }: ExportAsked,
-): Promise<number> {
+  { account, key, hasSecrets }: Omit<ExportAsked, 'file'>,
+): Promise<readonly Line[]> {
   let after: string | undefined;
-  let count = 0;
+  const lines: Line[] = [];
   do {
     const { json } = await client.call('ExportIam', { path: { account }, query: { after } });
     const secrets = hasSecrets ? await readSecrets(client, account, json.rows) : new Map<string, string>();
-    for (const record of json.rows) {
-      const line = { account, record: { ...record, ...keysWith(record, { secrets, key }) } };
-      await file.write(`${JSON.stringify(line)}\n`);
-      count += 1;
-    }
+    for (const record of json.rows)
+      lines.push({ account, record: { ...record, ...keysWith(record, { secrets, key }) } });
     after = json.next;
   } while (after !== undefined);
-  return count;
+  return lines;
 }
 
 async function readSecrets(client: AdminClient, account: string, records: readonly IamRecord[]) {
@@ -217,15 +265,15 @@ async function runImport(args: readonly string[]): Promise<boolean> {
   const input = parse(args, importOptions);
   if (input.from === undefined) throw new UsageFault('--from is missing');
   const client = openClient(input);
-  const file = await open(input.from).catch((cause: Error) => {
+  const text = await readFile(input.from, 'utf8').catch((cause: Error) => {
     throw new UsageFault(`--from: ${cause.message}`);
   });
   const totals = new Map<string, number>();
   const passphrase = input['passphrase-file'];
   const mode = { dryRun: input['dry-run'], overwrite: input.overwrite };
-  for await (const { account, records } of groupByAccount(
-    readLines(file, { file: input.from, passphrase }),
-  )) {
+  // All lines are read before the first request, so that a file that was cut short changes nothing.
+  const lines = readLines(text, { file: input.from, passphrase });
+  for (const { account, records } of groupByAccount(lines)) {
     if (input.account !== undefined && input.account !== account) continue;
     const body = { records, ...mode } as unknown as Plain<AdminBody<'ImportIam'>>;
     const { json } = await client.call('ImportIam', { path: { account }, body });
@@ -249,28 +297,56 @@ function formatRow(account: string, { kind, name, outcome, changes, notes }: Imp
   return `${printable(`${outcome.padEnd(9)} ${what}${fields}${notes.map((note) => `  ${note}`).join('')}`)}\n`;
 }
 
-/** Each line of the file after the first, with the secrets opened. @throws UsageFault naming the line */
-async function* readLines(
-  handle: FileHandle,
+/** Each line of the file between the first and the last, with the secrets opened. @throws UsageFault naming the line */
+function readLines(
+  text: string,
   { file, passphrase }: { readonly file: string; readonly passphrase: string | undefined },
-): AsyncGenerator<Line> {
-  let number = 0;
-  let key: Buffer | undefined;
-  for await (const text of handle.readLines()) {
-    number += 1;
-    if (text === '') continue;
-    const parsed = parseLine(text, `${file}: line ${number}`);
-    if (number === 1) key = deriveFileKey(parsed as Header, { file, passphrase });
-    else yield withOpened(parsed as Line, key);
-  }
-  if (number === 0) throw new UsageFault(`${file} is empty`);
+): readonly Line[] {
+  const [first, ...rest] = text
+    .split(/\r?\n/)
+    .map((line, index) => ({ line, at: `${file}: line ${index + 1}` }))
+    .filter(({ line }) => line !== '')
+    .map(({ line, at }) => ({ parsed: parseLine(line, at), at }));
+  if (first === undefined) throw new UsageFault(`${file} is empty`);
+  const key = deriveFileKey(first.parsed, { file, passphrase });
+  const records = rest.slice(0, -1);
+  const end: Partial<End> = rest.at(-1)?.parsed ?? {};
+  if (end.end !== true)
+    throw new UsageFault(
+      `${file} has no end line: it was cut short, or an earlier version wrote it; run sluice admin iam export again`,
+    );
+  if (end.records !== records.length)
+    throw new UsageFault(`${file} has ${records.length} records, and its end line names ${end.records}`);
+  for (const account of Array.isArray(end.leftOut) ? end.leftOut : [])
+    reportProblem(`${file} has no records of the account ${account}, which the export could not read`);
+  return records.map(({ parsed, at }) => withOpened(asLine(parsed, at), { key, at }));
 }
 
+/** @throws UsageFault; the gateway checks the fields of the record */
+function asLine(parsed: Readonly<Record<string, unknown>>, at: string): Line {
+  const { account, record } = parsed;
+  if (typeof account !== 'string') throw new UsageFault(`${at} has no account`);
+  if (!isObject(record)) throw new UsageFault(`${at} has no record`);
+  const { keys } = record;
+  const isKeys = keys === undefined || (Array.isArray(keys) && keys.every(isKey));
+  if (!isKeys) throw new UsageFault(`${at} has keys that are not a list of access keys`);
+  // The cast: what this command reads of a record is checked above.
+  return { account, record: record as unknown as Line['record'] };
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isKey = (value: unknown): boolean =>
+  isObject(value) &&
+  typeof value['accessKey'] === 'string' &&
+  (value['sealedSecret'] === undefined || typeof value['sealedSecret'] === 'string');
+
 /** The parser's own message would quote the line, which may have secrets. */
-function parseLine(text: string, at: string): unknown {
+function parseLine(text: string, at: string): Readonly<Record<string, unknown>> {
   try {
     const parsed: unknown = JSON.parse(text);
-    if (typeof parsed === 'object' && parsed !== null) return parsed;
+    if (isObject(parsed)) return parsed;
   } catch {
     // Answered below.
   }
@@ -278,25 +354,30 @@ function parseLine(text: string, at: string): unknown {
 }
 
 function deriveFileKey(
-  { format, version, sealing }: Partial<Header>,
+  { format, version, sealing }: Readonly<Record<string, unknown>>,
   { file, passphrase }: { readonly file: string; readonly passphrase: string | undefined },
 ): Buffer | undefined {
   if (format !== 'sluice-iam' || version !== 1)
     throw new UsageFault(`${file} is not an export of this command of a version that this sluice reads`);
   if (sealing === undefined) return undefined;
+  if (!isObject(sealing) || typeof sealing['salt'] !== 'string')
+    throw new UsageFault(`${file}: line 1 has no salt of its sealing`);
   if (passphrase === undefined)
     throw new UsageFault(`the secrets in ${file} are sealed: --passphrase-file is missing`);
-  const { salt, cost } = sealing;
+  const { salt, cost } = sealing as unknown as NonNullable<Header['sealing']>;
   if (cost !== scryptCost) throw new UsageFault(`${file} was sealed with other parameters of scrypt`);
   return deriveKey(readPassphrase(passphrase), Buffer.from(salt, 'base64'), cost);
 }
 
-function withOpened({ account, record }: Line, key: Buffer | undefined): Line {
+function withOpened(
+  { account, record }: Line,
+  { key, at }: { readonly key: Buffer | undefined; readonly at: string },
+): Line {
   if (record.keys === undefined || key === undefined) return { account, record };
   const keys = record.keys.map(({ sealedSecret: sealed, ...each }) =>
     sealed === undefined
       ? each
-      : { ...each, secretKey: openSecret(key, { accessKey: each.accessKey, sealed }) },
+      : { ...each, secretKey: openSecret(key, { accessKey: each.accessKey, sealed, at }) },
   );
   return { account, record: { ...record, keys } };
 }
@@ -305,13 +386,13 @@ function withOpened({ account, record }: Line, key: Buffer | undefined): Line {
 const batchBytesMax = 48 * 1024;
 
 /** Records of one account, as many as one request takes. */
-async function* groupByAccount(
-  lines: AsyncIterable<Line>,
-): AsyncGenerator<{ readonly account: string; readonly records: readonly Line['record'][] }> {
+function* groupByAccount(
+  lines: readonly Line[],
+): Generator<{ readonly account: string; readonly records: readonly Line['record'][] }> {
   let account = '';
   let records: Line['record'][] = [];
   let bytes = 0;
-  for await (const line of lines) {
+  for (const line of lines) {
     const size = Buffer.byteLength(JSON.stringify(line.record));
     const isFull = records.length === transferredMax || bytes + size > batchBytesMax;
     if (records.length > 0 && (line.account !== account || isFull)) {
