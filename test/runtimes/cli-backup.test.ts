@@ -3,12 +3,8 @@ import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-});
-
 import { join, relative } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
 import { started } from './command.ts';
@@ -347,7 +343,6 @@ test('a backup names a file that the disk cannot read, copies everything else, a
   await served('restored', async (send) => {
     for (const [key, body] of bodies) expect((await send('GET', `/bucket/${key}`)).text === body).toBe(true);
   });
-test('sluice meta import refuses an export that was cut short or has no end, before it opens the store', async () => {
 });
 
 test('sluice meta import refuses an export that was cut short, that an earlier version wrote, or that is damaged', async () => {

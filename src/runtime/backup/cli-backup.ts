@@ -265,7 +265,6 @@ async function copyAndCheck(
     watch?.clear();
     if (own.includes('--json')) print(JSON.stringify({ ...backup, ...copied, findings }));
     else {
-      for (const path of summary.unreadable ?? []) print(`unreadable  ${path}`);
       for (const finding of findings) print(formatFinding(finding));
       print(`restored the backup of ${backup.at}: ${copied.files} files, ${copied.bytes} bytes`);
     }

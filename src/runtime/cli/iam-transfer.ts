@@ -231,8 +231,8 @@ async function exportAccount(
   do {
     const { json } = await client.call('ExportIam', { path: { account }, query: { after } });
     const secrets = hasSecrets ? await readSecrets(client, account, json.rows) : new Map<string, string>();
-    for (const record of json.rows)
-      lines.push({ account, record: { ...record, ...keysWith(record, { secrets, key }) } });
+    for (const { keys, ...record } of json.rows)
+      lines.push({ account, record: { ...record, ...keysWith(keys, { secrets, key }) } });
     after = json.next;
   } while (after !== undefined);
   return lines;
@@ -246,7 +246,7 @@ async function readSecrets(client: AdminClient, account: string, records: readon
 }
 
 function keysWith(
-  { keys }: IamRecord,
+  keys: IamRecord['keys'],
   { secrets, key }: { readonly secrets: ReadonlyMap<string, string>; readonly key: Buffer | undefined },
 ): { readonly keys?: readonly Key[] } {
   if (keys === undefined) return {};
