@@ -57,8 +57,8 @@ test('a redriven event arrives before later ones of its object, also when the ho
   await using sink = await openWebhookSink();
   await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), rules: [rule('hook')] });
   const { client, clock } = world;
-  const sizes = () => recordsIn(sink.received).map(({ s3 }) => s3.object.size);
   const sizeIn = (text: string): number => JSON.parse(text).Records?.[0]?.s3.object.size;
+  const sizes = () => sink.received.map(({ body }) => sizeIn(body));
   // The first is given up, and the others wait.
   sink.answer = (reply, request) => status(sizeIn(request.body) === 1 ? 400 : 500)(reply, request);
   world.worker.start();

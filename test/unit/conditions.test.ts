@@ -11,6 +11,7 @@ import {
 
 const modified = Date.parse('2026-01-10T10:30:00.500Z');
 const second = 1_000;
+const now = modified + 60 * second;
 const row = { key: 'key', etag: 'abc', modified, size: 5 };
 
 /** The result of a check, or the error code with the condition that the refusal names. */
@@ -38,7 +39,9 @@ describe('an ETag list', () => {
     ['"abc"x', false],
     ['', false],
   ])('%j of If-Match names the object: %s', (ifMatch, expected) => {
-    expect(outcome(() => checkRead({ ifMatch }, row))).toBe(expected ? 'ok' : 'PreconditionFailed If-Match');
+    expect(outcome(() => checkRead({ ifMatch }, row, now))).toBe(
+      expected ? 'ok' : 'PreconditionFailed If-Match',
+    );
   });
 
   test.each([
@@ -50,7 +53,7 @@ describe('an ETag list', () => {
     ['xW/abc', false],
     ['aW/bc', false],
   ])('%j of If-None-Match names the object, weakly: %s', (ifNoneMatch, expected) => {
-    expect(checkRead({ ifNoneMatch }, row)).toBe(expected ? 'not-modified' : 'ok');
+    expect(checkRead({ ifNoneMatch }, row, now)).toBe(expected ? 'not-modified' : 'ok');
   });
 });
 
@@ -59,21 +62,25 @@ test.each<[Conditions, string]>([
   [{ ifModifiedSince: modified }, 'not-modified'],
   [{ ifModifiedSince: modified - 500 }, 'not-modified'],
   [{ ifModifiedSince: modified - second }, 'ok'],
+  [{ ifModifiedSince: now + second }, 'ok'],
   [{ ifUnmodifiedSince: modified - 500 }, 'ok'],
   [{ ifUnmodifiedSince: modified - second }, 'PreconditionFailed If-Unmodified-Since'],
   [{ ifMatch: 'abc', ifUnmodifiedSince: modified - second }, 'ok'],
   [{ ifNoneMatch: 'x', ifModifiedSince: modified }, 'ok'],
   [{ ifSize: 1 }, 'ok'],
 ])('a read on %j is told %s', (conditions, expected) => {
-  expect(outcome(() => checkRead(conditions, row))).toBe(expected);
+  expect(outcome(() => checkRead(conditions, row, now))).toBe(expected);
 });
 
+const ofSource = { now, prefix: 'ofSource' };
 test('the source of a copy is refused where a read would be told that nothing changed', () => {
-  expect(outcome(() => checkCopySource({ ifNoneMatch: 'abc' }, row))).toBe(
-    'PreconditionFailed copy-source-if-none-match',
+  expect(outcome(() => checkCopySource({ ifNoneMatch: 'abc' }, row, ofSource))).toBe(
+    'PreconditionFailed ofSourceIf-None-Match',
   );
-  expect(outcome(() => checkCopySource({ ifModifiedSince: modified }, row))).toMatch(/^PreconditionFailed/);
-  expect(outcome(() => checkCopySource({ ifNoneMatch: 'x' }, row))).toBeUndefined();
+  expect(outcome(() => checkCopySource({ ifModifiedSince: modified }, row, ofSource))).toMatch(
+    /^PreconditionFailed/,
+  );
+  expect(outcome(() => checkCopySource({ ifNoneMatch: 'x' }, row, ofSource))).toBeUndefined();
 });
 
 test.each<[Conditions, boolean, string | undefined]>([
