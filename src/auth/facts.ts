@@ -66,23 +66,37 @@ const inEachSpelling =
     const value = source.own.get(name);
     return value === undefined ? undefined : spell(value);
   };
-export const keyIdCondition = 's3:x-amz-server-side-encryption-aws-kms-key-id';
 
-/** The key as the header names it; its id, or its alias, alone; and that in an ARN of this region, which is what policies name (public API). */
-function spellKeyId({ own: headers, bucket, identity, region }: Source): Fact {
-  const named = headers.get('server-side-encryption-aws-kms-key-id');
-  if (named === undefined) return undefined;
-  const bare = named.replace(/^arn:aws[^:]*:kms:[^:]*:[^:]*:(?:key\/)?/, '');
-  return listKeyNames(bare, { region, account: identity?.owner ?? bucket?.owner ?? '', named });
+/** Of a request that names a key of the key provider. */
+export const keyIdCondition = 's3:x-amz-server-side-encryption-aws-kms-key-id';
+export const keyIdHeader = 'server-side-encryption-aws-kms-key-id';
+
+interface KeyOwners extends Pick<About, 'bucket'>, Pick<Asking, 'identity'> {
+  readonly region: string;
 }
 
-/** What a policy may call a key by. */
+const spellKeyId: Read = (source) => {
+  const named = source.own.get(keyIdHeader);
+  return named === undefined ? undefined : listKeyNames([named], source);
+};
+
+export const namesKeyByAlias = ({ own: headers }: Pick<Asking, 'own'>): boolean =>
+  /^(?:arn:[^/]*:)?alias\//.test(headers.get(keyIdHeader) ?? '');
+
+/**
+ * What a policy may call a key by that a request names so: the name; its id, or its alias, alone; and that in an ARN of this region
+ * and of the account of the caller or the bucket, because policies name ARNs (public API).
+ */
 export function listKeyNames(
-  bare: string,
-  { region, account, named }: { readonly region: string; readonly account: string; readonly named: string },
+  named: readonly string[],
+  { region, bucket, identity }: KeyOwners,
 ): readonly string[] {
-  const arn = `arn:aws:kms:${region}:${account}:${bare.startsWith('alias/') ? bare : `key/${bare}`}`;
-  return [...new Set([named, bare, arn])];
+  const bare = named.map((each) => each.replace(/^arn:aws[^:]*:kms:[^:]*:[^:]*:(?:key\/)?/, ''));
+  const accounts = [identity?.owner, bucket?.owner].filter((each) => each !== undefined);
+  const arns = bare.flatMap((each) =>
+    accounts.map((of) => `arn:aws:kms:${region}:${of}:${each.startsWith('alias/') ? each : `key/${each}`}`),
+  );
+  return [...new Set([...named, ...bare, ...arns])];
 }
 
 const parameter =

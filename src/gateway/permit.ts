@@ -2,6 +2,7 @@
 
 import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
+import { keyIdCondition, keyIdHeader, namesKeyByAlias } from '../auth/facts.ts';
 import { fail } from '../base/errors.ts';
 import { toNetwork } from '../base/text/ip-address.ts';
 import type { Context } from '../context.ts';
@@ -71,9 +72,9 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   }
   const further = listAlong(request, alongBody);
   /** @returns whether an ACL allowed one of the further actions */
-  const authorizeFurther = async (version: ObjectRow | undefined): Promise<boolean> => {
+  const authorizeFurther = async (version: ObjectRow | undefined, of = question): Promise<boolean> => {
     const isWritersAcl = identity === undefined && namesCannedAcl(request);
-    const asked = { ...question, target: version, writer: identity?.owner, isWritersAcl };
+    const asked = { ...of, target: version, writer: identity?.owner, isWritersAcl };
     let isByAcl = false;
     for (const along of further)
       if ((await authorize(ctx, caller, { ...asked, action: along })) === 'acl') isByAcl = true;
@@ -82,6 +83,14 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   let isByAcl = (await authorize(ctx, asker, question)) === 'acl';
   if (further.length > 0 && (await authorizeFurther(target))) isByAcl = true;
   establish(request, { isByAcl });
+  if (caller.own.has(keyIdHeader) && namesKeyByAlias(caller))
+    establish(request, {
+      async authorizeKey(names) {
+        const withKey = { ...question, named: new Map([...(named ?? []), [keyIdCondition, names]]) };
+        await authorize(ctx, asker, withKey);
+        await authorizeFurther(target, withKey);
+      },
+    });
   if (row.about === 'version' && row.audited)
     establish(request, {
       async authorizeAgain(other) {

@@ -184,6 +184,12 @@ export interface InBucket {
    * @throws AccessDenied
    */
   readonly authorizeAgain?: ((target: ObjectRow) => Promise<void>) | undefined;
+  /**
+   * Where the request names a key of the key provider by an alias: authorizes the caller as before, with further names of the key, which
+   * are known once the provider has answered.
+   * @throws AccessDenied
+   */
+  readonly authorizeKey?: ((names: readonly string[]) => Promise<void>) | undefined;
 }
 
 /** What handlers get of a request about a bucket. */
@@ -249,6 +255,7 @@ export function receive(
     isCached: undefined,
     target: undefined,
     authorizeAgain: undefined,
+    authorizeKey: undefined,
   };
   return request;
 }

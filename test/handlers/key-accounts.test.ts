@@ -276,6 +276,65 @@ test.each([['alices'], [arnOf('alices')]])(
   },
 );
 
+test('a key that is named by an alias is judged with all facts of the request', async () => {
+  await using world = await open({}, { ...keyFile, 'alias/mine': 'alices' });
+  const { client } = world;
+  await client.put('/bucket/other', { body: 'text', headers: { ...service, '*-tagging': 'env=prod' } });
+  const credential = (await openUser(world, 'ursula', { policy: allow('s3:*', 'kms:*') })).credential;
+  const user = world.as({ credential });
+  const unless = (condition: object) =>
+    policyOf({
+      Effect: 'Deny',
+      Action: ['s3:PutObject', 's3:UpdateObjectEncryption'],
+      Resource: 'arn:aws:s3:::bucket/*',
+      Condition: condition,
+    });
+  const alias = 'arn:aws:kms:default:alice-account:alias/mine';
+  const keyId = 's3:x-amz-server-side-encryption-aws-kms-key-id';
+  const write = () =>
+    user.put('/bucket/key', { body: 'x', headers: provider('alias/mine', { '*-tagging': 'env=prod' }) });
+  const update = () =>
+    user.put('/bucket/other?encryption', {
+      body: '<ObjectEncryption><SSE-KMS><KMSKeyArn>alias/mine</KMSKeyArn></SSE-KMS></ObjectEncryption>',
+    });
+  for (const [condition, asks] of [
+    [{ StringNotEquals: { 's3:RequestObjectTag/env': 'prod' } }, [write]],
+    [{ StringNotEquals: { 's3:ExistingObjectTag/env': 'prod' } }, [update]],
+    [{ StringNotEquals: { 's3:x-amz-server-side-encryption': 'aws:kms' } }, [write, update]],
+    [{ StringNotEquals: { [keyId]: alias } }, [write, update]],
+  ] as const) {
+    expect((await client.put('/bucket?policy', { body: unless(condition) })).status).toBe(204);
+    for (const ask of asks) expect((await ask()).status, JSON.stringify(condition)).toBe(200);
+  }
+  // A default of the bucket is no key that the request names.
+  const rule = `<ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>alias/mine</KMSMasterKeyID></ApplyServerSideEncryptionByDefault>`;
+  await client.put('/bucket?encryption', {
+    body: `<ServerSideEncryptionConfiguration><Rule>${rule}</Rule></ServerSideEncryptionConfiguration>`,
+  });
+  await client.put('/bucket?policy', { body: unless({ Null: { [keyId]: 'false' } }) });
+  expect((await user.put('/bucket/key', { body: 'x' })).status).toBe(200);
+  expect(statusAndCode(await write())).toEqual(denied);
+});
+
+test("a Deny of a key by its owner's ARN holds for callers of other accounts", async () => {
+  await using world = await open({}, { ...keyFile, 'alias/all': 'shared' });
+  const body = (key: string) =>
+    policyOf(
+      { Principal: { AWS: 'bob-account' }, Action: 's3:PutObject', Resource: 'arn:aws:s3:::bucket/*' },
+      {
+        Effect: 'Deny',
+        Action: 's3:PutObject',
+        Resource: 'arn:aws:s3:::bucket/*',
+        Condition: { StringEquals: { 's3:x-amz-server-side-encryption-aws-kms-key-id': key } },
+      },
+    );
+  await world.client.put('/bucket?policy', { body: body(arnOf('shared')) });
+  for (const name of ['shared', 'alias/all'])
+    expect(statusAndCode(await put(world.bob, name))).toEqual(denied);
+  await world.client.put('/bucket?policy', { body: body(arnOf('alices')) });
+  expect((await put(world.bob, 'alias/all')).status).toBe(200);
+});
+
 describe('a user', () => {
   const kms = (action: string, key: string) => ({
     Effect: 'Allow',

@@ -7,14 +7,8 @@ import { fail, type Refusal } from '../../base/errors.ts';
 import type { KeyAction, KeyUser, UsedKey } from '../../domain/content/provider-key.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { KeyAccounts } from '../../ports/key-provider.ts';
-import {
-  type AuthorizationContext,
-  assertNotDenied,
-  type Caller,
-  denialText,
-  verdictOn,
-} from '../authorize.ts';
-import { keyIdCondition, listKeyNames } from '../facts.ts';
+import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorize.ts';
+import { listKeyNames } from '../facts.ts';
 import type { Identity } from '../identity.ts';
 import { principalOf } from '../principal.ts';
 
@@ -59,25 +53,10 @@ export function assertAccountMayUse(
   throw refusalOfKey(ctx, identity, { action: 'kms:GenerateDataKey', key });
 }
 
-type ObjectCaller = Caller & { readonly bucket?: BucketRow | undefined; readonly key?: string };
-
-/**
- * Which key an alias stands for is known here only, after the request was allowed: policies that deny the key deny its aliases.
- * @throws AccessDenied
- */
-async function assertNotDeniedByKey(
-  ctx: AuthorizationContext,
-  caller: ObjectCaller,
-  { keyId, named }: Named,
-): Promise<void> {
-  const { bucket, key = '', identity, operation } = caller;
-  if (bucket === undefined || !(named?.startsWith('alias/') || named?.includes(':alias/'))) return;
-  const account = identity?.owner ?? bucket.owner;
-  const names = listKeyNames(keyId, { region: ctx.config.SVC_REGION, account, named });
-  const about = { bucket, bucketName: bucket.name, key, named: new Map([[keyIdCondition, names]]) };
-  const actions =
-    operation === 'UpdateObjectEncryption' ? [`s3:${operation}`, 's3:PutObject'] : ['s3:PutObject'];
-  for (const action of actions) await assertNotDenied(ctx, caller, { ...about, action });
+/** A request about an object: see `authorizeKey` of `request/request.ts`. */
+interface ObjectCaller extends Caller {
+  readonly bucket?: BucketRow | undefined;
+  readonly authorizeKey?: ((names: readonly string[]) => Promise<void>) | undefined;
 }
 
 export const openKeyUser = (ctx: AuthorizationContext, caller: ObjectCaller): KeyUser => ({
@@ -95,7 +74,12 @@ export const openKeyUser = (ctx: AuthorizationContext, caller: ObjectCaller): Ke
     }
     if (accounts !== 'reader' && !hasAccount(accounts, identity.owner))
       throw refusalOfKey(ctx, identity, { action, key });
-    if (action === 'kms:GenerateDataKey') await assertNotDeniedByKey(ctx, caller, key);
+    // Which key an alias stands for is known here only, after the request was allowed.
+    if (action === 'kms:GenerateDataKey' && named !== undefined && caller.authorizeKey !== undefined) {
+      const { bucket } = caller;
+      const names = listKeyNames([named, keyId], { region: ctx.config.SVC_REGION, bucket, identity });
+      await caller.authorizeKey(names);
+    }
     if (identity.root) return;
     const resource = keyArn(ctx.config.SVC_REGION, identity.owner, keyId);
     // An access point leads to objects, and not to keys.

@@ -443,7 +443,7 @@ export class CheckedDatabase {
     return this.#raw.transaction(() => {
       this.#latest.assertKnown(this.#raw.getWriteTxnId());
       const { haveGrown, isInPlace } = this.#openings.look();
-      // All files of the directory are replaced together, or an operator removed `openings` alone.
+      // Where the whole directory was replaced; or an operator removed `openings` alone.
       if (!isInPlace) this.assertInPlace();
       if (haveGrown) this.#damagedPages.load();
       this.#isWriting = true;
