@@ -52,7 +52,10 @@ async function upload(
       headers: { [`*-checksum-${algorithm.toLowerCase()}`]: value },
     });
     expect(put.status, put.text).toBe(200);
-    listed.push(`<Part><PartNumber>${i + 1}</PartNumber><ETag>${put.header('etag')}</ETag></Part>`);
+    const checksum = `<Checksum${algorithm}>${value}</Checksum${algorithm}>`;
+    listed.push(
+      `<Part><PartNumber>${i + 1}</PartNumber><ETag>${put.header('etag')}</ETag>${checksum}</Part>`,
+    );
   }
   if (!completes) return id;
   const body = `<CompleteMultipartUpload>${listed.join('')}</CompleteMultipartUpload>`;
