@@ -1,6 +1,5 @@
 /** CopyObject and UploadPartCopy: sources, directives, conditions on the source. @storage */
 import { describe, expect, test } from 'vitest';
-import { customer, encryptingSettings, type Headers, provider } from '../support/encryption.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import {
   bytesOf,
@@ -125,33 +124,6 @@ describe('directives', () => {
     await world.gc();
     expect(await world.stored()).toEqual(await world.owned('bucket'));
     expect(await world.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
-  });
-
-  test('a copy onto itself may change the encryption only, by the default of the bucket or without the key of the source', async () => {
-    await using world = await openGateway({ settings: await encryptingSettings() });
-    const { client } = world;
-    await client.put('/bucket');
-    const seen: unknown[] = [];
-    const note = async (write: Headers, source: Headers = {}): Promise<void> => {
-      await client.put('/bucket/key', { body: 'text', headers: write });
-      const copied = await copy(client, '/bucket/key', 'bucket/key', source);
-      const got = await client.get('/bucket/key');
-      seen.push([copied.status, got.text, got.header('*-server-side-encryption')]);
-    };
-    await note(provider('first'));
-    await note(customer(), customer(1, 'copy-source-'));
-    const rule =
-      '<ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>';
-    await client.put('/bucket/plain', { body: 'text' });
-    await client.put('/bucket?encryption', {
-      body: `<ServerSideEncryptionConfiguration><Rule>${rule}</Rule></ServerSideEncryptionConfiguration>`,
-    });
-    expect((await copy(client, '/bucket/plain', 'bucket/plain')).status).toBe(200);
-    expect((await client.head('/bucket/plain')).header('*-server-side-encryption')).toBe('AES256');
-    expect(seen).toEqual([
-      [200, 'text', undefined],
-      [200, 'text', undefined],
-    ]);
   });
 
   test('a refused condition on the source is named as one', async () => {

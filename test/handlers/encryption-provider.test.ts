@@ -7,6 +7,7 @@ import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import {
   customer,
   encryptingSettings,
+  type Headers,
   hsmKeys,
   provider,
   service,
@@ -328,4 +329,33 @@ test('each unwrap is counted by its outcome, wraps are not', async () => {
     expect((await client.get('/bucket/key')).status).toBeGreaterThanOrEqual(400);
   }
   expect(outcomes).toEqual(['ok', 'denied', 'tampered', 'unavailable', 'denied']);
+});
+
+const copyOnto = (client: Client, path: string, headers: Headers = {}) =>
+  client.put(path, { headers: { ...headers, '*-copy-source': path } });
+
+test('a copy onto itself may change the encryption only, by the default of the bucket or without the key of the source', async () => {
+  await using world = await open();
+  const { client } = world;
+  const seen: unknown[] = [];
+  const note = async (write: Headers, source: Headers = {}): Promise<void> => {
+    await client.put('/bucket/key', { body: 'text', headers: write });
+    const copied = await copyOnto(client, '/bucket/key', source);
+    const got = await client.get('/bucket/key');
+    seen.push([copied.status, got.text, got.header('*-server-side-encryption')]);
+  };
+  await note(provider('first'));
+  await note(customer(), customer(1, 'copy-source-'));
+  const rule =
+    '<ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>';
+  await client.put('/bucket/plain', { body: 'text' });
+  await client.put('/bucket?encryption', {
+    body: `<ServerSideEncryptionConfiguration><Rule>${rule}</Rule></ServerSideEncryptionConfiguration>`,
+  });
+  expect((await copyOnto(client, '/bucket/plain')).status).toBe(200);
+  expect((await client.head('/bucket/plain')).header('*-server-side-encryption')).toBe('AES256');
+  expect(seen).toEqual([
+    [200, 'text', undefined],
+    [200, 'text', undefined],
+  ]);
 });

@@ -1,7 +1,6 @@
 /** Who caused an event, which changes have one, and the order of events that operators deliver again. */
 import { expect, test, vi } from 'vitest';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
-import { operatorOf } from '../support/clusters.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import { hurriedClock, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';
 import { eventsOf } from '../support/recorded.ts';
@@ -51,31 +50,6 @@ test('PutObjectAcl sends ObjectAcl:Put where it changes the ACL, and nothing whe
   for (const acl of ['private', 'authenticated-read', 'authenticated-read', 'private', 'private'])
     counts.push(await put(acl));
   expect(counts).toEqual([0, 1, 1, 2, 2]);
-});
-
-test('a redriven event arrives before later ones of its object, also when the hour of these has long been empty in the main lane', async () => {
-  await using sink = await openWebhookSink();
-  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), rules: [rule('hook')] });
-  const { client, clock } = world;
-  const sizeIn = (text: string): number => JSON.parse(text).Records?.[0]?.s3.object.size;
-  const sizes = () => sink.received.map(({ body }) => sizeIn(body));
-  // The first is given up, and the others wait.
-  sink.answer = (reply, request) => status(sizeIn(request.body) === 1 ? 400 : 500)(reply, request);
-  world.worker.start();
-  await client.put('/bucket/key', { body: '1' });
-  await vi.waitFor(async () => expect(await world.letters()).toHaveLength(1), until);
-  for (const body of ['22', '333']) await client.put('/bucket/key', { body });
-  await vi.waitFor(() => expect(sizes()).toContain(2), until);
-  for (let hour = 0; hour < 3; hour += 1) await clock.pass(60 * 60_000);
-  await vi.waitFor(() => expect(sizes().filter((size) => size === 2).length).toBeGreaterThan(1), until);
-  await operatorOf(world.world).must('POST', '/notify/redrive', { target: 'hook' });
-  sink.received.length = 0;
-  sink.answer = status(204);
-  await vi.waitFor(async () => {
-    await clock.pass(5_000);
-    expect(await world.queued()).toEqual([]);
-  }, until);
-  expect(sizes().filter((size) => size > 0)).toEqual([1, 2, 3]);
 });
 
 test('redriven events of an object arrive in their order, and before later ones that wait', async () => {

@@ -1,6 +1,5 @@
 /** Accounts are exported and imported: policies, groups, roles, users, keys and quotas, without secrets or with them. */
 import { describe, expect, test } from 'vitest';
-import { type MetadataStore, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { type Operator, operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
@@ -239,54 +238,6 @@ describe('an import', () => {
       expect([status, JSON.stringify(json)]).toEqual([400, expect.stringContaining(text)]);
     }
   });
-
-  test.each([
-    [
-      'the root of a suspended account',
-      [{ kind: 'account', name: 'carol', status: 'Suspended' }, {}],
-      'Active',
-      'AccountProblem',
-    ],
-    [
-      'a root, if it is inactive,',
-      [{ kind: 'account', name: 'carol' }, {}],
-      'Inactive',
-      'InvalidAccessKeyId',
-    ],
-    [
-      'a user, if it is inactive,',
-      [
-        { kind: 'account', name: 'carol' },
-        { kind: 'users', name: 'ann' },
-      ],
-      'Inactive',
-      'InvalidAccessKeyId',
-    ],
-  ] as const)(
-    'that the store fails after it added the key of %s leaves no key that signs',
-    async (_, [account, user], status, code) => {
-      let isKeyStored = false;
-      await using world = await openGateway({
-        wrap: (context) => ({
-          ...context,
-          metadata: faulty(context.metadata, {
-            commit: (async (...args: Parameters<MetadataStore['commit']>) => {
-              if (isKeyStored) throw new StoreUnavailable('it fails after the key');
-              const outcome = await context.metadata.commit(...args);
-              isKeyStored ||= args[1].some((change) => 'put' in change && Object(change.put).kind === 'key');
-              return outcome;
-            }) as MetadataStore['commit'],
-          }),
-        }),
-      });
-      const key = { accessKey: 'AKIAOFCAROL', secretKey: 'a-secret-of-carol' };
-      const keys = [{ ...key, status }];
-      const records = 'kind' in user ? [account, { ...user, keys }] : [{ ...account, keys }];
-      await operatorOf(world).ask('POST', '/accounts/carol/import', { records });
-      expect(isKeyStored).toBe(true);
-      expect((await clientOf(world, key).get('/')).one('Code')).toBe(code);
-    },
-  );
 
   test('adds a key that is switched on beside one that is switched off', async () => {
     await using world = await openGateway();

@@ -31,10 +31,7 @@ export const objectSuites = {
     'a client that goes away leaves no object, and after gc no chunk': reasons.whole,
   },
   'get-object': {},
-  'copy-object': {
-    'a copy onto itself may change the encryption only, by the default of the bucket or without the key of the source':
-      reasons.keys,
-  },
+  'copy-object': {},
   'copy-bytes': {},
   conditions: {},
   multipart: {},
@@ -102,8 +99,6 @@ export const objectSuites = {
     'a delete that began before MFA delete was turned on is refused, and nothing was deleted': reasons.ports,
   },
   'event-details': {
-    'a redriven event arrives before later ones of its object, also when the hour of these has long been empty in the main lane':
-      reasons.telemetry,
     'redriven events of an object arrive in their order, and before later ones that wait': reasons.telemetry,
   },
 } as const satisfies Suites;
@@ -276,12 +271,6 @@ export const operatorSuites = {
   },
   'iam-transfer': {
     'the import of 10,000 accounts calls the store no more often for each than that of 1,000': reasons.ports,
-    'that the store fails after it added the key of the root of a suspended account leaves no key that signs':
-      reasons.ports,
-    'that the store fails after it added the key of a root, if it is inactive, leaves no key that signs':
-      reasons.ports,
-    'that the store fails after it added the key of a user, if it is inactive, leaves no key that signs':
-      reasons.ports,
   },
   'operator-listings': {},
   'quota-kinds': {
