@@ -168,6 +168,8 @@ interface Rewrap extends Pick<Amendment, 'authorized'> {
   readonly versionId?: string | undefined;
   readonly how: ByProvider;
   readonly user: KeyUser;
+  /** @throws AccessDenied for a key that the account of the bucket may not use */
+  readonly assertOwnerMayUse: () => Promise<void>;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
 }
@@ -178,13 +180,14 @@ interface Rewrap extends Pick<Amendment, 'authorized'> {
  * wrapped its key meanwhile
  */
 export async function rewrapKey(ctx: CommitCtx & KeyCtx, rewrap: Rewrap): Promise<void> {
-  const { bucket, row, how, user, ...amendment } = rewrap;
+  const { bucket, row, how, user, assertOwnerMayUse, ...amendment } = rewrap;
   const { key, encryption } = row;
   if (encryption === undefined || encryption.by === 'customer')
     throw fail(
       'InvalidRequest',
       `The UpdateObjectEncryption operation doesn't support ${encryption === undefined ? 'unencrypted source objects' : 'source objects with the encryption type SSE-C'}. Only source objects encrypted with SSE-S3 or SSE-KMS are supported.`,
     );
+  await assertOwnerMayUse();
   const place = { bucket, key };
   const { bytes } = await openObjectKey(ctx, place, { encryption, user });
   const context = encryption.by === 'provider' ? encryption.context : undefined;

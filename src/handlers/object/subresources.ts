@@ -248,12 +248,12 @@ export const UpdateObjectEncryption: WithFacts<'UpdateObjectEncryption'> = {
     const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
     const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
     const user = openKeyUser(ctx, request);
-    if (row.encryption !== undefined && row.encryption.by !== 'customer') {
+    const assertOwnerMayUse = async (): Promise<void> => {
       const found = await findKey(ctx, { name: keyId, account: user.account });
       assertAccountMayUse(ctx, request, { ...found, named: keyId });
-    }
+    };
     const { key: _, ...amendment } = describeAmendment(request);
-    await rewrapKey(ctx, { ...amendment, row, how, user });
+    await rewrapKey(ctx, { ...amendment, row, how, user, assertOwnerMayUse });
     return emptyReply(200, versionHeader(request, row));
   },
 };
