@@ -3,17 +3,8 @@ import { expect, test } from 'vitest';
 import { type MetadataStore, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
-
-const clientOf = (world: GatewayWorld, key: Record<string, string>) =>
-  world.as({
-    credential: {
-      ...alice,
-      owner: 'carol',
-      accessKey: key['accessKey'] ?? '',
-      secretKey: key['secretKey'] ?? '',
-    },
-  });
+import { openGateway } from '../support/gateway.ts';
+import { clientOfCarol } from '../support/iam-users.ts';
 
 test.each([
   [
@@ -54,6 +45,6 @@ test.each([
     const records = 'kind' in user ? [account, { ...user, keys }] : [{ ...account, keys }];
     await operatorOf(world).ask('POST', '/accounts/carol/import', { records });
     expect(isKeyStored).toBe(true);
-    expect((await clientOf(world, key).get('/')).one('Code')).toBe(code);
+    expect((await clientOfCarol(world, key).get('/')).one('Code')).toBe(code);
   },
 );

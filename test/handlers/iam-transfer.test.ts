@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Operator, operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { allow, openUser, trusting } from '../support/iam-users.ts';
+import { openGateway, operator } from '../support/gateway.ts';
+import { allow, clientOfCarol, openUser, trusting } from '../support/iam-users.ts';
 import { auditRows } from '../support/recorded.ts';
 
 type Json = Record<string, unknown>;
@@ -86,16 +86,6 @@ async function imported(admin: Operator, records: readonly Json[], more: Json = 
   return rows as Row[];
 }
 const outcomes = (rows: readonly Row[]) => rows.map(({ outcome }) => outcome);
-const clientOf = (world: GatewayWorld, key: Record<string, string>) =>
-  world.as({
-    credential: {
-      ...alice,
-      owner: 'carol',
-      accessKey: key['accessKey'] ?? '',
-      secretKey: key['secretKey'] ?? '',
-    },
-  });
-
 describe('an export', () => {
   test('has every record in the order of an import, in pages, and no secret', async () => {
     await using world = await openGateway();
@@ -135,10 +125,10 @@ describe('an export', () => {
     expect((await admin.ask('GET', '/accounts/carol')).status).toBe(404);
     expect(await imported(admin, records)).toEqual(planned);
     expect(await exported(admin)).toEqual(plain);
-    expect((await clientOf(other, root).put('/of-carol')).status).toBe(200);
-    expect((await clientOf(other, ann).put('/of-carol/key', { body: 'content' })).status).toBe(200);
-    expect((await clientOf(other, ann).get('/of-carol/key')).status).toBe(200);
-    expect((await clientOf(other, ann).delete('/of-carol/key')).status).toBe(403);
+    expect((await clientOfCarol(other, root).put('/of-carol')).status).toBe(200);
+    expect((await clientOfCarol(other, ann).put('/of-carol/key', { body: 'content' })).status).toBe(200);
+    expect((await clientOfCarol(other, ann).get('/of-carol/key')).status).toBe(200);
+    expect((await clientOfCarol(other, ann).delete('/of-carol/key')).status).toBe(403);
     expect(outcomes(await imported(admin, records))).toEqual(Array(6).fill('unchanged'));
     expect(outcomes(await imported(admin, plain))).toEqual(Array(6).fill('unchanged'));
     for (const each of [world, other])
@@ -248,7 +238,9 @@ describe('an import', () => {
       status,
     }));
     expect(outcomes(await imported(admin, [{ kind: 'account', name: 'carol', keys }]))).toEqual(['created']);
-    const codes = await Promise.all(keys.map(async (key) => (await clientOf(world, key).get('/')).status));
+    const codes = await Promise.all(
+      keys.map(async (key) => (await clientOfCarol(world, key).get('/')).status),
+    );
     expect(codes).toEqual([403, 200]);
   });
 

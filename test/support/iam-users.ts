@@ -1,7 +1,7 @@
 /** IAM users for tests, created by the root of their account, with their access keys. */
 import type { Credential } from '../../src/ports/credentials.ts';
 import { type Act, openActions, type Parameters } from './actions.ts';
-import type { GatewayWorld } from './gateway.ts';
+import { alice, type GatewayWorld } from './gateway.ts';
 import type { Answer, ClientOptions } from './gateway-client.ts';
 
 export const allow = (...actions: readonly string[]): string =>
@@ -107,3 +107,14 @@ export async function everyPage(
     if (marker === undefined) return found;
   }
 }
+
+/** A client with a key of the account `carol`, which tests import. */
+export const clientOfCarol = (world: GatewayWorld, key: Record<string, string>) =>
+  world.as({
+    credential: {
+      ...alice,
+      owner: 'carol',
+      accessKey: key['accessKey'] ?? '',
+      secretKey: key['secretKey'] ?? '',
+    },
+  });

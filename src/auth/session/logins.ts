@@ -102,8 +102,7 @@ export async function logIn(
 /**
  * Ends the oldest log-ins of an access key that has `loginsOfKeyMax`. If there are `loginsMax` in all, ends the oldest
  * of the account with the most, so that one account cannot lock out the others.
- * @throws LimitExceeded where no account
- * has two
+ * @throws LimitExceeded where no account has two
  */
 async function makeSpace(
   ctx: LoginContext,

@@ -103,8 +103,7 @@ export class Md5Lanes {
 
 /**
  * Hashes as many bytes of each piece, up to `lanesMax` of them, as the shortest has, or a lane holds.
- * @returns whether
- * a piece has come to its end
+ * @returns whether a piece has come to its end
  */
 function hashSome({ words, bytes, run }: Md5Program, pieces: readonly Piece[]): boolean {
   let length = laneBytes;

@@ -59,9 +59,9 @@ export async function checkParts(
   { row }: StoredSession,
   { parts: listed, claims }: { readonly parts: readonly ListedPart[]; readonly claims: ObjectClaims },
 ): Promise<CheckedParts> {
+  assertChecksums(row.session, listed);
   const stored = new Map<number, UploadPart>();
   for await (const part of everyPart(ctx.metadata, row.uploadId)) stored.set(part.row.part, part.stored);
-  assertChecksums(row.session, listed);
   const { encryption } = row.session;
   const chosen = listed.map((part, i) => {
     const found = choose(part, listed[i - 1], stored);
