@@ -105,6 +105,8 @@ const inTurns = [
   'tikv',
   'workers',
 ];
+/** Files of these folders that any change of the source may break, and that take seconds. They run each time. */
+const quickFiles = ['test/workers/bundles.test.ts', 'test/workers/handler-suites.test.ts'];
 type Turn = 0 | 1;
 
 /**
@@ -126,7 +128,7 @@ function pathsOf(turn: Turn): readonly string[] {
   const files = inTurns.flatMap((name) =>
     globSync(`test/${name}/**/*.test.ts`, { cwd: root, exclude }).sort(),
   );
-  const chosen = files.filter((_, at) => at % 2 === turn);
+  const chosen = files.filter((file, at) => at % 2 === turn || quickFiles.includes(file));
   process.stdout.write(`\n== turn ${turn}: ${chosen.length} of ${files.length} files that take turns\n`);
   return [...folders.map((path) => `${path}/`), ...chosen];
 }

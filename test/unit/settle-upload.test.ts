@@ -73,11 +73,23 @@ async function settled(parts: number): Promise<Readonly<Record<'completed' | 'ab
 }
 
 test('10,000 parts beside an object of 10,000 parts settle in time that is linear, aborted, completed or lost', async () => {
-  // The first call compiles.
-  await settled(count / 16);
-  const few = await settled(count / 16);
-  const many = await settled(count);
-  // Quadratic time would be 256 times as long.
+  type Times = Awaited<ReturnType<typeof settled>>;
+  const least = (one: Times, other: Times): Times => ({
+    completed: Math.min(one.completed, other.completed),
+    aborted: Math.min(one.aborted, other.aborted),
+    lost: Math.min(one.lost, other.lost),
+  });
+  let [few, many] = [await settled(count / 16), await settled(count)];
+  const isLinear = (how: keyof Times): boolean => many[how] < 100 + 32 * few[how];
+  // What a collection or a busy machine adds is not there in each of four attempts; quadratic time, 256 times as long, is.
+  for (
+    let attempt = 1;
+    attempt < 4 && !Object.keys(many).every((how) => isLinear(how as keyof Times));
+    attempt += 1
+  ) {
+    few = least(few, await settled(count / 16));
+    many = least(many, await settled(count));
+  }
   for (const how of ['completed', 'aborted', 'lost'] as const)
     expect(many[how], how).toBeLessThan(100 + 32 * few[how]);
 });
