@@ -75,3 +75,49 @@ test('a Deny of a storage class holds for both of its names, in writes, copies a
     }
   }
 });
+
+test('a quantifier takes the spellings of a value for one value', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'content' });
+  const write = { Action: 's3:PutObject', Resource: 'arn:aws:s3:::bucket/*' };
+  const { credential } = await openUser(world, 'carol', { policy: allow('s3:ListBucket') });
+  const carol = world.as({ credential });
+  for (const Condition of [
+    { 'ForAllValues:StringEquals': { 's3:x-amz-storage-class': 'archive' } },
+    { 'ForAnyValue:StringEquals': { 's3:x-amz-storage-class': 'GLACIER' } },
+  ]) {
+    const allowed = policyOf({ Effect: 'Allow', Principal: '*', ...write, Condition });
+    expect((await client.put('/bucket?policy', { body: allowed })).status).toBe(204);
+    for (const [name, status] of [
+      ['GLACIER', 200],
+      ['archive', 200],
+      ['STANDARD_IA', 403],
+    ] as const)
+      expect(
+        (await carol.put('/bucket/new', { headers: { '*-storage-class': name }, body: 'x' })).status,
+        `${name} where ${JSON.stringify(Condition)} is allowed`,
+      ).toBe(status);
+  }
+  // The owner denies everything but one source: a spelling of it is not another one.
+  for (const operator of ['ForAnyValue:StringNotEquals', 'ForAllValues:StringNotEquals']) {
+    const Condition = { [operator]: { 's3:x-amz-copy-source': 'bucket/key' } };
+    expect(
+      (
+        await client.put('/bucket?policy', {
+          body: policyOf({ Effect: 'Deny', Principal: '*', ...write, Condition }),
+        })
+      ).status,
+    ).toBe(204);
+    for (const [source, status] of [
+      ['/bucket/key', 200],
+      ['bucket/%6bey', 200],
+      ['bucket/other', 403],
+    ] as const)
+      expect(
+        (await client.put('/bucket/copy', { headers: { '*-copy-source': source } })).status,
+        `${source} with ${operator}`,
+      ).toBe(status);
+  }
+});

@@ -91,8 +91,8 @@ interface Test extends Named {
 
 function quantified({ quantifier, ifExists, operator, key, pass, whenUnknown }: Test): Condition['holds'] {
   const whenMissing = quantifier === 'all' || ifExists || (quantifier === 'one' && operator.negated);
-  // Without a quantifier a key should have one value; if a request has more, a negated operator requires that none matches.
-  const wantsEvery = quantifier === 'all' || (quantifier === 'one' && operator.negated);
+  // A key with one value may come in several spellings of it: with any quantifier one of them shall match, and for a negated operator none.
+  const wantsEvery = key.multivalued ? quantifier === 'all' : operator.negated;
   return (request) => {
     const found = key.valueIn(request);
     if (typeof found === 'string') return pass(found, request);
