@@ -36,21 +36,22 @@ const moveAside = async (name: string, isReplaced: boolean): Promise<() => Promi
   };
 };
 
-test.each([
-  ['moved away', false],
-  ['replaced by a copy', true],
-])('/readyz and PutObject answer 503 while metadata/ is %s', async (_, isReplaced) => {
+test('/readyz and PutObject answer 503 while metadata/, or data.mdb alone, is moved away or replaced by a copy', async () => {
   await serving(async (server, client) => {
     const ready = () => fetch(`${server.url}/readyz`).then(({ status }) => status);
     await client.expect({ method: 'PUT', path: '/bucket' });
     await client.expect(put('before'));
     expect(await ready()).toBe(200);
-    const undo = await moveAside('metadata', isReplaced);
-    for (const key of ['first', 'second']) expect((await client.send(put(key))).status).toBe(503);
-    await expect.poll(ready, patience).toBe(503);
-    await undo();
-    await client.expect(put('after'));
-    await expect.poll(ready, patience).toBe(200);
+    for (const name of ['metadata', 'metadata/data.mdb'])
+      for (const isReplaced of [false, true]) {
+        const what = `${name}, ${isReplaced ? 'replaced' : 'moved away'}`;
+        const undo = await moveAside(name, isReplaced);
+        for (const key of ['first', 'second']) expect((await client.send(put(key))).status, what).toBe(503);
+        await expect.poll(ready, { ...patience, message: what }).toBe(503);
+        await undo();
+        await client.expect(put('after'));
+        await expect.poll(ready, { ...patience, message: what }).toBe(200);
+      }
   });
 });
 

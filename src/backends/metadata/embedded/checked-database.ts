@@ -442,10 +442,8 @@ export class CheckedDatabase {
     const first = this.#first;
     return this.#raw.transaction(() => {
       this.#latest.assertKnown(this.#raw.getWriteTxnId());
-      const { haveGrown, isInPlace } = this.#openings.look();
-      // Where the whole directory was replaced; or an operator removed `openings` alone.
-      if (!isInPlace) this.assertInPlace();
-      if (haveGrown) this.#damagedPages.load();
+      this.assertInPlace();
+      if (this.#openings.haveGrown()) this.#damagedPages.load();
       this.#isWriting = true;
       try {
         first?.();

@@ -134,6 +134,7 @@ const lockUses = new Map<string, LockUse>();
 export class LatestCommit {
   readonly #directory: string;
   readonly #data: number;
+  readonly #opened: Stats;
   readonly #lock: LockUse;
   #lastRead: number | undefined;
   #isFresh = false;
@@ -141,6 +142,7 @@ export class LatestCommit {
   constructor(directory: string) {
     this.#directory = directory;
     this.#data = openSync(dataFile(directory), 'r');
+    this.#opened = fstatSync(this.#data);
     this.#lock = lockUses.get(directory) ?? { users: 0, descriptor: undefined };
     this.#lock.users += 1;
     lockUses.set(directory, this.#lock);
@@ -188,9 +190,9 @@ export class LatestCommit {
     }
   }
 
-  /** Whether the path leads to the open file. Else a later start does not find what is committed. */
+  /** Whether the path leads to the open file. Else a later start does not find what is committed. It costs one system call. */
   isInPlace(): boolean {
-    return isSameFile(statSync(dataFile(this.#directory), { throwIfNoEntry: false }), fstatSync(this.#data));
+    return isSameFile(statSync(dataFile(this.#directory), { throwIfNoEntry: false }), this.#opened);
   }
 
   /** The number of the latest commit; undefined where the meta pages cannot be read. */
@@ -256,18 +258,14 @@ const begun = '+';
 const ended = '-';
 
 export class Openings {
-  readonly #path: string;
   /** Undefined on a full or read-only disk: then openings are not announced. */
   readonly #descriptor: number | undefined;
-  readonly #opened: Stats | undefined;
   /** The length up to which every opening has ended, or was waited for. */
   #seen = 0;
 
   constructor(directory: string) {
-    this.#path = join(directory, 'openings');
     try {
-      this.#descriptor = openSync(this.#path, 'a+', fileMode);
-      this.#opened = fstatSync(this.#descriptor);
+      this.#descriptor = openSync(join(directory, 'openings'), 'a+', fileMode);
     } catch {
       // lmdb cannot write there either, and reports that.
     }
@@ -282,14 +280,6 @@ export class Openings {
   /** Whether an opening has begun or ended since the last call of `await`. It costs one read system call. */
   haveGrown(): boolean {
     return this.#descriptor !== undefined && readSync(this.#descriptor, oneByte, 0, 1, this.#seen) > 0;
-  }
-
-  /** As `haveGrown`, also by one system call, which tells in addition whether the path still leads to this file. */
-  look(): { readonly haveGrown: boolean; readonly isInPlace: boolean } {
-    if (this.#descriptor === undefined) return { haveGrown: false, isInPlace: true };
-    const found = statSync(this.#path, { throwIfNoEntry: false });
-    if (!isSameFile(found, this.#opened)) return { haveGrown: this.haveGrown(), isInPlace: false };
-    return { haveGrown: (found?.size ?? 0) > this.#seen, isInPlace: true };
   }
 
   /** Waits for the openings under way in living processes, for a bounded time. It blocks the thread, as lmdb's own locks do. */
