@@ -61,6 +61,8 @@ export interface InventoryResult {
   /** The key of `manifest.json`; absent where the run failed. */
   readonly manifest?: string;
   readonly failure?: string;
+  /** Its configuration was deleted. It is kept, because a run in its minute would replace its manifest. */
+  readonly isOfDeleted?: true;
 }
 
 export const runs: TaskKind<InventoryRun> = { kind: 'inventory' };
@@ -93,14 +95,27 @@ export const everyRun = (metadata: Metadata): AsyncGenerator<Task<InventoryRun>>
 export const findRun = async (metadata: Metadata, of: Of): Promise<InventoryRun | undefined> =>
   (await findTask(metadata, runs, nameRun(of)))?.state;
 
-export const findResult = async (metadata: Metadata, of: Of): Promise<InventoryResult | undefined> =>
+const findLast = async (metadata: Metadata, of: Of): Promise<InventoryResult | undefined> =>
   (await findTask(metadata, results, nameRun(of)))?.state;
 
-/** An inventory that is stored under the id of a deleted one is due at once. */
+export async function findResult(metadata: Metadata, of: Of): Promise<InventoryResult | undefined> {
+  const last = await findLast(metadata, of);
+  return last?.isOfDeleted ? undefined : last;
+}
+
+/** An inventory that is stored under the id of a deleted one is due from the next minute on. */
 export async function forgetResult(metadata: Metadata, of: Of): Promise<void> {
   const found = await findSoundTask(metadata, results, nameRun(of));
   if (found === undefined) return;
-  await putTasks(metadata, results, { changes: [{ remove: { name: found.name }, expect: found.revision }] });
+  const { name, progress, revision, state } = found;
+  const expiresAt = state.finishedAt + resultMs;
+  await putTask(metadata, results, {
+    name,
+    state: { ...state, isOfDeleted: true },
+    progress,
+    expect: revision,
+    expiresAt,
+  });
 }
 
 /** Begins a run, unless one of the configuration is under way. @returns the run that is under way then */
@@ -232,6 +247,7 @@ const schedulePeriod = ({ Schedule }: Inventory, time: number): number =>
 function isDue(inventory: Inventory, last: InventoryResult | undefined, now: number): boolean {
   if (!inventory.IsEnabled) return false;
   if (last === undefined) return true;
+  if (last.isOfDeleted) return !isInMinuteOf(last, now);
   if (last.failure !== undefined) return now - last.finishedAt >= retryMs || isAhead(last.finishedAt, now);
   const periods = schedulePeriod(inventory, now) - schedulePeriod(inventory, last.startedAt);
   // A clock that steps back begins none twice. One that was further ahead has left a time that says nothing.
@@ -254,7 +270,7 @@ async function beginDue(ctx: Ctx, name: string): Promise<void> {
   const bucket = (await findBucket(ctx.metadata, name))?.row;
   if (bucket === undefined || bucket.documents[bucketInventories.name] === undefined) return;
   for (const inventory of (await readDocument(ctx, bucket, bucketInventories)) ?? []) {
-    const last = await findResult(ctx.metadata, { bucketId: bucket.id, inventory });
+    const last = await findLast(ctx.metadata, { bucketId: bucket.id, inventory });
     if (isDue(inventory, last, await ctx.metadata.now())) await beginInventory(ctx, bucket, { inventory });
   }
 }
@@ -268,9 +284,9 @@ export async function requestInventory(
   bucket: BucketRow,
   call: { readonly inventory: Inventory; readonly record: Recorder | undefined },
 ): Promise<InventoryRun> {
-  const last = await findResult(ctx.metadata, { bucketId: bucket.id, inventory: call.inventory });
+  const last = await findLast(ctx.metadata, { bucketId: bucket.id, inventory: call.inventory });
   const now = await ctx.metadata.now();
-  if (last?.manifest !== undefined && toMinute(last.startedAt) === toMinute(now)) {
+  if (last !== undefined && isInMinuteOf(last, now)) {
     const next = new Date((toMinute(now) + 1) * minuteMs).toISOString();
     throw fail(
       'OperationAborted',
@@ -282,6 +298,9 @@ export async function requestInventory(
 
 const minuteMs = 60_000;
 const toMinute = (time: number): number => Math.floor(time / minuteMs);
+/** Whether the manifest of a run that begins now would have the name of the last one's. */
+const isInMinuteOf = ({ manifest, startedAt }: InventoryResult, now: number): boolean =>
+  manifest !== undefined && toMinute(startedAt) === toMinute(now);
 
 async function beginInventory(
   ctx: Ctx,
