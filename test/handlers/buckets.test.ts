@@ -131,7 +131,15 @@ describe('CreateBucket', () => {
     ...['ab', 'a'.repeat(64), 'Abc', 'a_b', '-abc', 'abc-', 'a..b', 'a.-b', 'a-.b', '192.168.1.1'].map(
       (name) => [name, 400] as const,
     ),
-    ...['xn--abc', 'sthree-x', 'abc-s3alias', 'abc--ol-s3'].map((name) => [name, 400] as const),
+    ...[
+      'xn--abc',
+      'sthree-x',
+      'abc-s3alias',
+      'abc--ol-s3',
+      'abc--table-s3',
+      'abc.mrap',
+      'amzn-s3-demo-x',
+    ].map((name) => [name, 400] as const),
   ])('answers the name %s with %i', async (name, status) => {
     await using world = await openGateway();
     const created = await world.client.put(`/${name}`);

@@ -85,7 +85,9 @@ const forbidden = [
   /-s3alias$/,
   /--ol-s3$/,
   /--x-s3$/,
-  /^amzn-s3-demo-$/,
+  /--table-s3$/,
+  /\.mrap$/,
+  /^amzn-s3-demo-/,
 ];
 
 /** @throws InvalidBucketName saying which rule it breaks */
