@@ -1,6 +1,7 @@
 /** How the suites run: files in two processes, because the machine has two cores; slow ones name themselves. */
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { placeOf } from './test/support/slowest-files.ts';
 
 /** A timeout reports a test that hangs; on a machine that others use a test may take a hundred times its usual time. */
 const testMs = 900_000;
@@ -16,16 +17,9 @@ const poll = { timeout: 180_000 };
 const sharing = ['unit/**/!(clock)', 'handlers/**/*', 'attacks/**/*'].map((path) => `test/${path}.test.ts`);
 const common = { pool: 'forks', testTimeout: testMs, hookTimeout: hookMs, expect: { poll } } as const;
 
-/** Files of many minutes: they begin first, because one that begins last runs on alone while the other process has nothing left to do. */
-const slowest = ['wide-column-ring', 'axe', 's3fs', 'engines', 'linearizable', 'paused-leaders', 'kill-engines'];
-
 class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = ({ moduleId }: TestSpecification): number => {
-      const at = slowest.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-      return at === -1 ? slowest.length : at;
-    };
-    return (await super.sort(files)).toSorted((a, b) => place(a) - place(b));
+    return (await super.sort(files)).toSorted((a, b) => placeOf(a.moduleId) - placeOf(b.moduleId));
   }
 }
 

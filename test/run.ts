@@ -15,6 +15,7 @@ import { noTikv, startTikv } from './support/engines/tikv.ts';
 import { startUpstreamServer } from './support/engines/upstream.ts';
 import { withoutEngines } from './support/engines/wanted.ts';
 import { errorsOutsideTests } from './support/errors-outside-tests.ts';
+import { placeOf } from './support/slowest-files.ts';
 
 const root = join(import.meta.dirname, '..');
 const results = join(root, '.cache/test-results.json');
@@ -89,8 +90,8 @@ function noteFailures({ name, status, message, assertionResults }: SuiteResult):
 const quickFolders = ['tidy', 'unit', 'handlers', 'attacks', 'contract'].map((name) => `test/${name}`);
 
 /**
- * Folders whose suites take long, with servers, engines or browsers. On CI every other file of them runs, because all take up to two
- * hours on two cores: a tree has one of two turns, and what one turn leaves out is in the other. The other folders run each time.
+ * Folders whose suites take long, with servers, engines or browsers. On CI every third file of them runs, because all take up to two
+ * hours on two cores: a tree has one of three turns, and what one turn leaves out is in the others. The other folders run each time.
  */
 const inTurns = [
   'ceph',
@@ -107,28 +108,30 @@ const inTurns = [
 ];
 /** Files of these folders that any change of the source may break, and that take seconds. They run each time. */
 const quickFiles = ['test/workers/bundles.test.ts', 'test/workers/handler-suites.test.ts'];
-type Turn = 0 | 1;
+const turns = [0, 1, 2] as const;
+type Turn = (typeof turns)[number];
 
 /**
- * `--turn=0` and `--turn=1` choose. Without a number it is a digit of the commit's tree: the same tree always has the same turn.
+ * `--turn=0` to `--turn=2` choose. Without a number a digit of the commit's tree does: the same tree always has the same turn.
  * A checkout without git has turn 0.
  */
 function readTurn(argument: string): Turn {
-  const chosen = ([0, 1] as const).find((turn) => argument === `--turn=${turn}`);
+  const chosen = turns.find((turn) => argument === `--turn=${turn}`);
   if (chosen !== undefined) return chosen;
-  if (argument !== '--turn') throw new Error(`${argument} is not --turn, --turn=0 or --turn=1`);
+  if (argument !== '--turn') throw new Error(`${argument} is not --turn, --turn=0, --turn=1 or --turn=2`);
   const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD^{tree}'], { cwd: root, encoding: 'utf8' });
-  return status === 0 && Number.parseInt(stdout.trim().slice(-1), 16) % 2 === 1 ? 1 : 0;
+  const digit = status === 0 ? Number.parseInt(stdout.trim().slice(-1), 16) : 0;
+  return turns[digit % turns.length] ?? 0;
 }
 
 /** The folders that run each time, and the files of the others whose turn it is. */
 function pathsOf(turn: Turn): readonly string[] {
   const folders = globSync('test/*/', { cwd: root }).filter((path) => !inTurns.includes(basename(path)));
   const exclude = ['**/node_modules/**'];
-  const files = inTurns.flatMap((name) =>
-    globSync(`test/${name}/**/*.test.ts`, { cwd: root, exclude }).sort(),
-  );
-  const chosen = files.filter((file, at) => at % 2 === turn || quickFiles.includes(file));
+  const files = inTurns
+    .flatMap((name) => globSync(`test/${name}/**/*.test.ts`, { cwd: root, exclude }).sort())
+    .toSorted((a, b) => placeOf(a) - placeOf(b));
+  const chosen = files.filter((file, at) => at % turns.length === turn || quickFiles.includes(file));
   process.stdout.write(`\n== turn ${turn}: ${chosen.length} of ${files.length} files that take turns\n`);
   return [...folders.map((path) => `${path}/`), ...chosen];
 }
@@ -297,9 +300,10 @@ async function chosenSuites(): Promise<readonly (Counts | undefined)[]> {
     if (node !== undefined) process.env[sharedNodeVariable] = node.hosts.join(',');
     const all: (Counts | undefined)[] =
       turn === undefined ? [suites('every suite', args)] : [suites('the suites of this turn', pathsOf(turn))];
-    // Balanced: the suites of turn 0 take longer, and so do Cassandra and the routines.
-    if (turn !== 1) all.push(await onEngine(tikv), await onUpstream());
-    if (turn !== 0) all.push(await onEngine(cassandra), await routinesOnEngines());
+    const isIn = (one: Turn): boolean => turn === undefined || turn === one;
+    if (isIn(0)) all.push(await onEngine(tikv), await onUpstream());
+    if (isIn(1)) all.push(await onEngine(cassandra));
+    if (isIn(2)) all.push(await routinesOnEngines());
     return all;
   }
   if (args[0] === '--routines') return [await routinesOnEngines()];
