@@ -389,7 +389,7 @@ export async function pageAuditSeals(
   return page.map(({ state }) => state);
 }
 
-/** Writes the head and a seal; refused when one of them has changed, or a later leader has begun. */
+/** Writes the head, and a seal; refused when one of them has changed, or a later leader has begun. */
 export const putAuditSeal = (
   metadata: Pick<MetadataStore, 'commit'>,
   {
@@ -398,13 +398,13 @@ export const putAuditSeal = (
     term,
   }: {
     readonly head: { readonly state: AuditHead; readonly expect: 'absent' | Revision };
-    readonly seal: { readonly state: AuditSeal; readonly expect: 'absent' | Revision };
+    readonly seal?: { readonly state: AuditSeal; readonly expect: 'absent' | Revision } | undefined;
     readonly term: Term;
   },
 ): Promise<Outcome<typeof tasks>> => {
   const changes: readonly TaskChange<AuditSeal | AuditHead>[] = [
     { put: { name: headName, state: head.state }, expect: head.expect },
-    { put: { name: sealName(seal.state.hour), state: seal.state }, expect: seal.expect },
+    ...(seal ? [{ put: { name: sealName(seal.state.hour), state: seal.state }, expect: seal.expect }] : []),
   ];
   return putTasks(metadata, both, { changes, term });
 };

@@ -190,12 +190,13 @@ async function noteSealed(ctx: SealedExtentCtx, head: AuditHead): Promise<void> 
   }
 }
 
-/** The last noted hour, if the chain has another seal for it, or none. */
+/** The last noted hour, if the chain has another seal for it, or none. A damaged one proves nothing. */
 async function findReplaced(
   { metadata }: Pick<SealedExtentCtx, 'metadata'>,
   { hour, seal }: SealedExtent,
 ): Promise<number | undefined> {
-  return (await findAuditSeal(metadata, hour))?.state.seal === seal ? undefined : hour;
+  const found = await unlessDamaged(() => findAuditSeal(metadata, hour));
+  return found instanceof MetadataDamaged || found?.state.seal === seal ? undefined : hour;
 }
 
 /** What contradicts the extent; undefined where nothing does. */
@@ -348,15 +349,21 @@ async function sealHour(
   return { saved: next, rows };
 }
 
-/** The commit comes first: once the rows are missing, the chain says that they have expired. */
+/**
+ * The commit comes first: once the rows are missing, the chain says that they have expired. Where the seal is damaged, or was removed by other
+ * means, which the verification reports, the rows stay until they expire by themselves, and the later hours are removed all the same.
+ */
 async function removeHour(ctx: Ctx, saved: SavedSeals, head: AuditHead): Promise<SealStep> {
   const { metadata, telemetry } = ctx;
-  const found = await findAuditSeal(metadata, head.keptFrom);
+  const found = await unlessDamaged(() => findAuditSeal(metadata, head.keptFrom));
   const after = { ...head, keptFrom: head.keptFrom + 1 };
-  if (found === undefined) {
-    // The seal was removed by other means, which the verification reports. The rows stay until they expire by themselves.
-    telemetry.log('ERROR', 'a seal of the audit log is missing', { hour: toTime(head.keptFrom) });
-    return { saved };
+  if (found === undefined || found instanceof MetadataDamaged) {
+    const what = found === undefined ? 'missing' : 'damaged';
+    telemetry.log('ERROR', `a seal of the audit log is ${what}`, {
+      hour: toTime(head.keptFrom),
+      cause: found,
+    });
+    return { saved: await put(ctx, saved, { head: after }), rows: 0 };
   }
   const { slots: _, ...state } = found.state;
   const next = await put(ctx, saved, { head: after, seal: { state, expect: found.revision } });
@@ -372,7 +379,7 @@ async function put(
     seal,
   }: {
     readonly head: AuditHead;
-    readonly seal: { readonly state: AuditSeal; readonly expect: 'absent' | Revision };
+    readonly seal?: { readonly state: AuditSeal; readonly expect: 'absent' | Revision };
   },
 ): Promise<SavedSeals> {
   const outcome = await putAuditSeal(metadata, { head: { state: head, expect: revision }, seal, term });

@@ -11,6 +11,8 @@ import {
   findSealedExtent,
   pageAuditSeals,
 } from '../../metadata/audit.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 import {
   chainLink,
   compareExtent,
@@ -27,6 +29,7 @@ type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config'>;
 export interface AuditGap {
   /**
    * - `seal-missing`: an hour has no seal, the end of the chain is missing, or the whole chain, of which only its noted extent is left
+   * - `seal-damaged`: the seal of an hour cannot be read, which is no proof that it was changed
    * - `seal-altered`: a seal does not match what it states, or the chain was continued with another seal than the noted one
    * - `chain-broken`: a seal names another seal before it
    * - `sealed-early`: the hour is not over, so a clock was ahead when it was sealed; only the first such hour is named
@@ -35,6 +38,7 @@ export interface AuditGap {
    */
   readonly kind:
     | 'seal-missing'
+    | 'seal-damaged'
     | 'seal-altered'
     | 'chain-broken'
     | 'sealed-early'
@@ -110,10 +114,17 @@ export async function verifyAudit(ctx: Ctx, { from, noted, rest }: VerificationA
   if (extent !== undefined) add(await compareExtent(ctx, extent, verification.head));
   if (noted !== undefined) {
     const { hour, seal } = noted;
-    const found = (await findAuditSeal(ctx.metadata, hour))?.state.seal;
-    if (found !== seal) add({ kind: found === undefined ? 'seal-missing' : 'seal-altered', hour });
+    const found = await unlessDamaged(() => findAuditSeal(ctx.metadata, hour));
+    if (found === undefined || found instanceof MetadataDamaged) add(await nameMissing(ctx, hour));
+    else if (found.state.seal !== seal) add({ kind: 'seal-altered', hour });
   }
   return { ...verification, gaps };
+}
+
+/** The gap of an hour whose seal a walk of the chain has not met. */
+async function nameMissing({ metadata }: Pick<Ctx, 'metadata'>, hour: number): Promise<AuditGap> {
+  const found = await unlessDamaged(() => findAuditSeal(metadata, hour));
+  return { kind: found instanceof MetadataDamaged ? 'seal-damaged' : 'seal-missing', hour };
 }
 
 /** The walk goes on behind a gap, so that the hours after it are verified too. */
@@ -146,8 +157,8 @@ async function verifyChain(
     const page = await pageAuditSeals(ctx.metadata, { hour, limit: pageSeals });
     for (const seal of page) {
       await rest();
-      if (previous === missing) gaps.push({ kind: 'seal-missing', hour: hour - 1 });
-      if (seal.hour !== hour) gaps.push({ kind: 'seal-missing', hour });
+      if (previous === missing) gaps.push(await nameMissing(ctx, hour - 1));
+      if (seal.hour !== hour) gaps.push(await nameMissing(ctx, hour));
       if (previous === missing || seal.hour !== hour) previous = unknown;
       hour = seal.hour;
       const { gap, isAuthentic } = await verifySeal(ctx, seal, previous);
@@ -170,7 +181,7 @@ async function verifyChain(
       if (rows >= partMax.rows || read >= partMax.seals) return ended(hour);
     }
     if (page.length < pageSeals) {
-      const gap = findEnd(head, { hour, previous });
+      const gap = await findEnd(ctx, head, { hour, previous });
       if (gap !== undefined) gaps.push(gap);
       return ended();
     }
@@ -195,7 +206,9 @@ async function sealBefore(
   { metadata }: Ctx,
   { hour, first }: { readonly hour: number; readonly first: number },
 ): Promise<string | undefined> {
-  return hour === first ? '' : (await findAuditSeal(metadata, hour - 1))?.state.seal;
+  if (hour === first) return '';
+  const found = await unlessDamaged(() => findAuditSeal(metadata, hour - 1));
+  return found instanceof MetadataDamaged ? undefined : found?.state.seal;
 }
 
 /** Whether the seal is what it states, and continues the chain. */
@@ -258,11 +271,12 @@ function nameChange(foundRows: number, sealedRows: number): AuditGap['kind'] {
 }
 
 /** What contradicts that the chain ends where its head says. */
-function findEnd(
+async function findEnd(
+  ctx: Pick<Ctx, 'metadata'>,
   head: AuditHead | undefined,
   { hour, previous }: { readonly hour: number; readonly previous: Previous },
-): AuditGap | undefined {
-  if (head === undefined || head.hour >= hour) return { kind: 'seal-missing', hour };
+): Promise<AuditGap | undefined> {
+  if (head === undefined || head.hour >= hour) return nameMissing(ctx, hour);
   return head.hour === hour - 1 && previous !== unknown && head.seal !== previous
     ? { kind: 'seal-altered', hour: head.hour }
     : undefined;

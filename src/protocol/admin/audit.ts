@@ -49,6 +49,7 @@ const filter = {
 const gap = jsonObject({
   kind: jsonChoice([
     'seal-missing',
+    'seal-damaged',
     'seal-altered',
     'chain-broken',
     'sealed-early',
