@@ -16,11 +16,13 @@ export interface Column<Row> {
   readonly align?: 'end';
   /** Left out where the screen is narrow. */
   readonly isMinor?: boolean;
+  /** Left out where the screen is not wide, so that no other column is outside of the picture. */
+  readonly isWide?: boolean;
   /** A control of the row itself, such as its check box: the row is opened by the column after it. */
   readonly isControl?: boolean;
 }
 
-interface NumberColumn<Row> extends Pick<Column<Row>, 'head' | 'isMinor'> {
+interface NumberColumn<Row> extends Pick<Column<Row>, 'head' | 'isMinor' | 'isWide'> {
   readonly value: (row: Row) => number;
 }
 
@@ -43,9 +45,10 @@ export const countColumn = <Row,>(id: string, column: NumberColumn<Row>): Column
 export const cellClass = ({
   align,
   isMinor = false,
+  isWide = false,
   isControl = false,
-}: Pick<Column<never>, 'align' | 'isMinor' | 'isControl'>): string | undefined =>
-  [align === 'end' ? 'end' : '', isMinor ? 'minor' : '', isControl ? 'control' : '']
+}: Pick<Column<never>, 'align' | 'isMinor' | 'isWide' | 'isControl'>): string | undefined =>
+  [align === 'end' ? 'end' : '', isMinor ? 'minor' : '', isWide ? 'wide' : '', isControl ? 'control' : '']
     .filter(Boolean)
     .join(' ') || undefined;
 

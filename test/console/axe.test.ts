@@ -44,6 +44,21 @@ async function violationsOf(tab: Tab): Promise<Readonly<Record<string, readonly 
   return found;
 }
 
+/** Tables with columns outside of the picture, by width; on a phone, and with as many columns as there are durations, a table may scroll. */
+async function tablesBeyond({ page }: Tab): Promise<Readonly<Record<number, readonly string[]>>> {
+  const found: Record<number, readonly string[]> = {};
+  for (const width of [widths.tablet, 1024, widths.desktop]) {
+    await page.setViewportSize({ width, height: 900 });
+    const beyond = await page.evaluate(() =>
+      [...document.querySelectorAll('.table-region:not(.matrix .table-region)')]
+        .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+        .map((region) => `${region.getAttribute('aria-label')}: ${region.scrollWidth} px`),
+    );
+    if (beyond.length > 0) found[width] = beyond;
+  }
+  return found;
+}
+
 describe.skipIf(noChromium !== undefined)('accessibility', () => {
   let world: ConsoleWorld;
   let loggedIn: Tab;
@@ -60,11 +75,12 @@ describe.skipIf(noChromium !== undefined)('accessibility', () => {
 
   // At the same time, because most of the time of a load is spent in waiting.
   test.concurrent.each(addresses)(
-    '%s violates no rule of axe, in light at three widths and in dark, and no best practice',
+    '%s violates no rule of axe, in light at three widths and in dark, and no best practice, and shows all columns of its tables',
     async (_, address) => {
       await using tab = await world.open(address, { beside: loggedIn });
       expect(await badPracticesOf(tab.page)).toEqual([]);
       expect(await violationsOf(tab)).toEqual({});
+      expect(await tablesBeyond(tab)).toEqual({});
     },
   );
 

@@ -27,7 +27,16 @@ const periods = ['1', '24', '168', '720'] as const;
 
 const columns: readonly Column<AuditRow>[] = [
   { id: 'time', head: t.ui.time, cell: ({ time }) => <Time at={time} /> },
-  { id: 'action', head: w.action, cell: ({ action }) => action },
+  { id: 'status', head: w.result, cell: (row) => <Status {...row} isRow /> },
+  {
+    id: 'action',
+    head: w.action,
+    cell: ({ action }) => (
+      <span class="cut" title={action}>
+        {action}
+      </span>
+    ),
+  },
   {
     id: 'resource',
     head: w.resource,
@@ -38,7 +47,7 @@ const columns: readonly Column<AuditRow>[] = [
         {keys === undefined ? '' : ` · ${w.keyCount(keys.length)}`}
       </span>
     ),
-    isMinor: true,
+    isWide: true,
   },
   {
     id: 'who',
@@ -50,7 +59,6 @@ const columns: readonly Column<AuditRow>[] = [
     ),
     isMinor: true,
   },
-  { id: 'status', head: w.result, cell: (row) => <Status {...row} isRow /> },
 ];
 
 /** The filters of the address, as the operation takes them. */

@@ -63,7 +63,7 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
           id: 'trend',
           head: w.trend,
           cell: ({ name }: Bucket) => <TrendLine trend={trends.get(name)} />,
-          isMinor: true,
+          isWide: true,
         },
       ]),
   { id: 'quota', head: w.quota, cell: (row) => <Quota bucket={row} />, isMinor: true },
@@ -72,7 +72,7 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
     head: w.versioning,
     cell: ({ versioning }) => w.versioningStates[versioning],
     value: ({ versioning }) => versioning,
-    isMinor: true,
+    isWide: true,
   },
   {
     id: 'access',
@@ -93,7 +93,7 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
     align: 'end',
     cell: ({ created }) => <Time at={created} />,
     value: ({ created }) => created,
-    isMinor: true,
+    isWide: true,
   },
 ];
 

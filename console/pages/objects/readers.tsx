@@ -46,8 +46,20 @@ interface Of {
 const columns: readonly Column<Reader>[] = [
   {
     id: 'name',
-    head: w.caller,
-    cell: ({ name }) => <bdi>{name}</bdi>,
+    head: () => `${w.caller} · ${w.decides}`,
+    cell: ({ name, decision: { by, reason, refused } }) => (
+      <>
+        <bdi class="cut" title={name}>
+          {name}
+        </bdi>
+        <bdi class="quiet">
+          {refused?.code ??
+            (by === undefined
+              ? (decisionWords.reasons[reason ?? ''] ?? reason)
+              : `${by.policy} · ${by.sid ?? by.statement}`)}
+        </bdi>
+      </>
+    ),
   },
   {
     id: 'allowed',
@@ -56,18 +68,6 @@ const columns: readonly Column<Reader>[] = [
       <Chip tone={allowed ? 'good' : 'neutral'} icon={allowed ? 'check' : 'lock'}>
         {allowed ? w.yes : w.no}
       </Chip>
-    ),
-  },
-  {
-    id: 'by',
-    head: w.decides,
-    cell: ({ decision: { by, reason, refused } }) => (
-      <bdi>
-        {refused?.code ??
-          (by === undefined
-            ? (decisionWords.reasons[reason ?? ''] ?? reason)
-            : `${by.policy} · ${by.sid ?? by.statement}`)}
-      </bdi>
     ),
   },
 ];

@@ -49,7 +49,7 @@ const columns: readonly Column<Setting>[] = [
         </Chip>
       ),
     value: ({ source }) => source,
-    isMinor: true,
+    isWide: true,
   },
   {
     id: 'doc',

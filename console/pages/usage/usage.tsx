@@ -148,7 +148,7 @@ const usageColumns: readonly Column<UsageRow>[] = [
     cell: ({ byteSeconds }) => <span class="number">{formatNumber(byteSeconds)}</span>,
     value: ({ byteSeconds }) => Number(byteSeconds),
     align: 'end',
-    isMinor: true,
+    isWide: true,
   },
   countColumn('objects', {
     head: w.averageObjects,
