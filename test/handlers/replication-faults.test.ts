@@ -6,11 +6,13 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Context } from '../../src/context.ts';
 import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import { commitReplicationPeer, findReplicationPeer } from '../../src/metadata/background/replication.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { faulty } from '../support/faulty.ts';
 import { bob } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { onCount } from '../support/metric-calls.ts';
@@ -256,6 +258,36 @@ describe('the status, the metrics and the list of failures name the cause', () =
     const error = 'ReplicateObject was answered by 400 InvalidArgument';
     expect(failed).toMatchObject([{ key: 'bad', destination: 'far/bucket', error }]);
   });
+});
+
+test('a version whose status cannot be stored, because others change its row all the time, keeps no other one waiting', async () => {
+  let lost = 0;
+  const errors: string[] = [];
+  const wrap = (context: Context): Context => {
+    const { metadata } = context;
+    // As a request that changes the row ahead of each commit.
+    const commit: typeof metadata.commit = async (at, changes, ...more) => {
+      const puts = changes.flatMap((change) => ('put' in change ? [change.put as object] : []));
+      if (!puts.some((put) => /"contended".*"COMPLETED"/.test(JSON.stringify(put))))
+        return metadata.commit(at, changes, ...more);
+      lost += 1;
+      return { applied: false, because: 'conflict' };
+    };
+    const log: Telemetry['log'] = (level, message) => void (level === 'ERROR' && errors.push(message));
+    return {
+      ...context,
+      metadata: faulty(metadata, { commit }),
+      telemetry: { ...context.telemetry, log },
+    };
+  };
+  const [near, far] = [await openSite({ wrap }), await openSite()];
+  await link(near, far);
+  run(near);
+  await near.world.client.put('/bucket/contended', { body: 'x' });
+  await vi.waitFor(() => expect(lost).toBeGreaterThan(8), until);
+  await near.world.client.put('/bucket/other', { body: 'x' });
+  await settled(near, '/bucket/other', 'COMPLETED');
+  expect(errors).toEqual([]);
 });
 
 test('of a bucket that was deleted and made again only the versions of the new one are sent', async () => {

@@ -1,7 +1,7 @@
 /** The replication status of versions, and the end of their tasks. */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
-import { Refusal } from '../../base/errors.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
   dueRowsOfHour,
@@ -15,7 +15,7 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import { isRowFailure, type SideChange, type Stored, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { isRowFailure, type SideChange, type Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
 import {
@@ -72,7 +72,8 @@ async function storeStatus(
     }
     found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
   }
-  throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
+  // Of this row, so the versions of others are sent on.
+  throw fail('OperationAborted', `Other requests keep changing the version ${version} of ${key}.`);
 }
 
 /** @returns undefined where the bucket is gone @throws OperationAborted while a change holds the bucket closed */

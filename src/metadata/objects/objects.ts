@@ -1,15 +1,15 @@
 /** Reading object rows: heads, history and manifests. */
-import {
-  type AnyTable,
-  type At,
-  type Cursor,
-  type MetadataStore,
-  type PartOf,
-  type RowOf,
-  type SideChange,
-  type SortOf,
-  type Stored,
-  StoreUnavailable,
+import { fail } from '../../base/errors.ts';
+import type {
+  AnyTable,
+  At,
+  Cursor,
+  MetadataStore,
+  PartOf,
+  RowOf,
+  SideChange,
+  SortOf,
+  Stored,
 } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import {
@@ -89,7 +89,10 @@ async function findEitherHead(
   return marker ?? findLiveHead(metadata, bucket, key);
 }
 
-/** The version of a key by its id; `null` finds the null version in the live space or the history. */
+/**
+ * The version of a key by its id; `null` finds the null version in the live space or the history.
+ * @throws SlowDown where other requests move the versions of the key all the time
+ */
 export async function findVersion(
   metadata: Metadata,
   bucket: BucketRow,
@@ -105,7 +108,8 @@ export async function findVersion(
     if (now?.revision === head?.revision) return undefined;
     head = now;
   }
-  throw new StoreUnavailable(`the versions of ${key} in bucket ${bucket.id} never stood still`);
+  // About this key, while a store that is unavailable ends the work of a worker.
+  throw fail('SlowDown', `The versions of ${key} never stood still.`);
 }
 
 async function versionBehind(
