@@ -7,7 +7,7 @@ import { hourMs, placementsEndMs } from '../../metadata/background/hourly-queues
 import type { LogBatch } from '../../metadata/background/log-batches.ts';
 import type { QueueHour } from '../../metadata/records/queues.ts';
 
-/** The hours of further logs are read in each pass. */
+/** Beyond it the account with the most loses its oldest log, whose hours are read in each pass then. */
 const logsMax = 10_000;
 /** After this time an hour is read as a whole again, for lines of a process whose clock is far behind. */
 const wholeAgainMs = 6 * hourMs;
@@ -49,6 +49,8 @@ function pauseAfter(before: number, { now, intervalMs }: RefusedWrite): Omit<Ref
 
 export class RefusedLogs {
   readonly #logs = new Map<string, RefusedLog>();
+  /** The names of the logs by account, the one first that was refused the longest time ago. */
+  readonly #ofAccount = new Map<string, Set<string>>();
   readonly #hours = new Map<string, LeftHour>();
 
   /** The logs and what their targets are asked for, the one first that was refused the longest time ago. */
@@ -64,11 +66,29 @@ export class RefusedLogs {
     log: string,
     { sample, write }: { readonly sample: LogSample; readonly write: RefusedWrite | undefined },
   ): void {
-    const known = this.#logs.get(log);
-    if (known === undefined && this.#logs.size >= logsMax) return;
-    const { writes = 0, until = 0 } = known ?? {};
-    this.#logs.delete(log);
+    const { writes = 0, until = 0 } = this.#logs.get(log) ?? {};
+    this.#forget(log);
+    if (this.#logs.size >= logsMax) this.#forgetOne();
     this.#logs.set(log, { sample, ...(write === undefined ? { writes, until } : pauseAfter(writes, write)) });
+    const names = this.#ofAccount.get(sample.account) ?? new Set();
+    this.#ofAccount.set(sample.account, names.add(log));
+  }
+
+  #forget(log: string): void {
+    const account = this.#logs.get(log)?.sample.account;
+    if (account === undefined) return;
+    this.#logs.delete(log);
+    const names = this.#ofAccount.get(account);
+    names?.delete(log);
+    if (names?.size === 0) this.#ofAccount.delete(account);
+  }
+
+  /** An account with many refused logs takes no room from the others. */
+  #forgetOne(): void {
+    let most: ReadonlySet<string> = new Set();
+    for (const names of this.#ofAccount.values()) if (names.size > most.size) most = names;
+    const [oldest] = most;
+    if (oldest !== undefined) this.#forget(oldest);
   }
 
   isPaused(log: string, now: number): boolean {
@@ -76,7 +96,7 @@ export class RefusedLogs {
   }
 
   accept(log: string): void {
-    this.#logs.delete(log);
+    this.#forget(log);
   }
 
   /**
@@ -128,6 +148,6 @@ export class RefusedLogs {
       if (!listed.has(name)) this.#hours.delete(name);
       else for (const log of logs) used.add(log);
     }
-    for (const log of this.#logs.keys()) if (!used.has(log)) this.#logs.delete(log);
+    for (const log of this.#logs.keys()) if (!used.has(log)) this.#forget(log);
   }
 }
