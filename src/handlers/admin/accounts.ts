@@ -33,6 +33,7 @@ import { emptyReply } from '../handler.ts';
 import {
   type AdminHandler,
   type AdminRequest,
+  assertMayChangeRootKeys,
   findAccount,
   jsonReply,
   nameIn,
@@ -133,25 +134,28 @@ export const DeleteAccount: AdminHandler<'DeleteAccount'> = async (ctx, { params
   return emptyReply(204);
 };
 
-export const CreateRootKey: AdminHandler<'CreateRootKey'> = async (ctx, { params, record }) => {
-  const { owner } = await findAccount(ctx, params);
-  record?.about(rootArn(owner));
-  const made = await createRootKey({ ...ctx, record }, owner);
+/** The account of the path. @throws AccessDenied where the caller may not change the keys of its root */
+async function findRoot(ctx: Context, { params, identity, record }: AdminRequest): Promise<string> {
+  const account = await findAccount(ctx, params);
+  record?.about(rootArn(account.owner));
+  assertMayChangeRootKeys(account, identity);
+  return account.owner;
+}
+
+export const CreateRootKey: AdminHandler<'CreateRootKey'> = async (ctx, call) => {
+  const made = await createRootKey({ ...ctx, record: call.record }, await findRoot(ctx, call));
   return jsonReply({ ...rootKeyJson(made), secretKey: made.secretKey });
 };
 
 export const PutRootKey: AdminHandler<'PutRootKey'> = async (ctx, call) => {
-  const { owner } = await findAccount(ctx, call.params);
-  call.record?.about(rootArn(owner));
+  const owner = await findRoot(ctx, call);
   const change = { accessKey: nameIn(call, 'key'), status: call.body.status };
   await updateRootKey({ ...ctx, record: call.record }, owner, change);
   return emptyReply(204);
 };
 
 export const DeleteRootKey: AdminHandler<'DeleteRootKey'> = async (ctx, call) => {
-  const { owner } = await findAccount(ctx, call.params);
-  call.record?.about(rootArn(owner));
-  await deleteRootKey({ ...ctx, record: call.record }, owner, nameIn(call, 'key'));
+  await deleteRootKey({ ...ctx, record: call.record }, await findRoot(ctx, call), nameIn(call, 'key'));
   return emptyReply(204);
 };
 

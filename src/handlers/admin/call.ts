@@ -215,3 +215,19 @@ export async function findAccount(
   if (found === undefined) throw fail('NoSuchEntity', `There is no account ${owner}.`);
   return found;
 }
+
+/**
+ * The root of an operators' account writes the policies of its operators, so a key of this root is worth every permission. Policies
+ * cannot give one to an operator that has fewer.
+ * @throws AccessDenied for a caller whose own key is no operator
+ */
+export function assertMayChangeRootKeys(
+  account: Pick<Account, 'owner' | 'isOperators'> | undefined,
+  identity: Identity,
+): void {
+  if (account?.isOperators !== true || identity?.operator === true) return;
+  throw fail(
+    'AccessDenied',
+    `${account.owner} is an account of operators: only a key with "operator": true in SVC_CREDENTIALS creates, reads or changes keys of its root.`,
+  );
+}

@@ -39,7 +39,13 @@ import { accountHolder, type QuotaHolder, userHolder } from '../../domain/quotas
 import { policyTextMax } from '../../protocol/admin/iam.ts';
 import { transferredMax } from '../../protocol/admin/iam-transfer.ts';
 import { rootArn } from '../../protocol/arns.ts';
-import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
+import {
+  type AdminHandler,
+  type AdminRequest,
+  assertMayChangeRootKeys,
+  findAccount,
+  jsonReply,
+} from './call.ts';
 import { policiesJson, readPolicy, toTags } from './iam-entities.ts';
 import {
   entityKinds,
@@ -217,12 +223,15 @@ const describeImported = (rows: readonly (Plan & { readonly kind: string; readon
   );
 
 export const ImportIam: AdminHandler<'ImportIam'> = async (ctx, call) => {
-  const { params, body } = call;
+  const { params, body, identity } = call;
   const { records, overwrite = false, dryRun = false } = body;
   const account = params.get('account') ?? '';
   call.record?.about(rootArn(account));
+  const known = await ctx.credentials.account({ owner: account });
   for (const record of records) {
     assertFields(record);
+    if (record.kind === 'account' && record.keys !== undefined && record.keys.length > 0)
+      assertMayChangeRootKeys(known, identity);
     await assertDocuments(ctx, account, record);
     await permitRecord(call, record);
   }
@@ -485,13 +494,16 @@ export const ExportIam: AdminHandler<'ExportIam'> = async (ctx, { params, query 
   });
 };
 
-export const ExportIamSecrets: AdminHandler<'ExportIamSecrets'> = async (ctx, { params, body, record }) => {
-  const { owner } = await findAccount(ctx, params);
+export const ExportIamSecrets: AdminHandler<'ExportIamSecrets'> = async (ctx, call) => {
+  const { params, body, record, identity } = call;
+  const account = await findAccount(ctx, params);
+  const { owner } = account;
   record?.about(rootArn(owner));
   const rows: { readonly accessKey: string; readonly secretKey: string }[] = [];
   for (const accessKey of body.accessKeys) {
-    const isOwn = (await findKey(ctx, owner, accessKey)) !== undefined;
-    const opened = isOwn ? await openAccessKey(ctx, accessKey) : undefined;
+    const key = await findKey(ctx, owner, accessKey);
+    if (key?.user === '') assertMayChangeRootKeys(account, identity);
+    const opened = key === undefined ? undefined : await openAccessKey(ctx, accessKey);
     if (opened?.account !== owner)
       throw fail('NoSuchEntity', `The account ${owner} has no access key ${accessKey}.`);
     rows.push({ accessKey, secretKey: opened.secretKey });
