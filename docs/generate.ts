@@ -99,7 +99,7 @@ const optionsPage: Page = {
   intro: [
     'Every [setting](settings.md) that an application can use, as an option in camel case. Beside them: `credentials`, `storage`, `workers`,',
     '`basePath`, `telemetry`, and the hooks of [embedding](../embedding.md). Settings of the server, the log and the exporter of `sluice serve`',
-    'are no options. Wrong options are refused together, each with what would be right.',
+    'are no options. Wrong options are refused together, each with what would be right; so are `null` and empty texts, while `undefined` leaves an option out.',
   ].join('\n'),
   columns: ['option', 'type', 'default', 'range', 'meaning'],
   rows: optionNames.map((name) => {

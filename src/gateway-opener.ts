@@ -4,7 +4,8 @@
  */
 import { nearest } from './config/nearest.ts';
 import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
-import { type Config, type SettingName, settingNames } from './config.ts';
+import type { Setting } from './config/setting.ts';
+import { type Config, type SettingName, settingNames, settings } from './config.ts';
 import type { Context } from './context.ts';
 import { callAfterCommits, withApplicationSink } from './domain/events/events.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
@@ -55,6 +56,8 @@ export interface OpenOptions extends SettingOptions {
 /** What a kind of storage sets, and how its stores are opened. */
 export interface Storage {
   readonly settings: Partial<Readonly<Record<SettingName, string>>>;
+  /** Why it cannot be opened, for callers without types. */
+  readonly faults?: readonly string[];
   /** The workers run where the store is, and not in this process. */
   readonly runsWorkers?: true;
   open(config: Config, options: OpeningOptions): Promise<OpenedContext>;
@@ -145,6 +148,25 @@ function unknownOption(option: string): string {
   return `${option} is no option${close === undefined ? '; docs/reference/options.md has all of them' : `; ${close} is`}`;
 }
 
+const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== '';
+
+/** An empty text would unset the setting, so that its default applies without a word. */
+const isEmpty = (name: SettingName, value: unknown): boolean =>
+  typeof value === 'string' && !isText(value) && (settings[name] as Setting<unknown>).emptyIsValue !== true;
+
+/**
+ * What a storage lacks, such as where a variable of the environment is not set.
+ * @param needed by the name of the option: what it must be
+ */
+export const missingTexts = (
+  storage: string,
+  options: object,
+  needed: Readonly<Record<string, string>>,
+): readonly string[] =>
+  Object.entries(needed)
+    .filter(([name]) => !isText((options as Readonly<Record<string, unknown>>)[name]))
+    .map(([name, what]) => `${name} of ${storage} must be ${what}`);
+
 /** @throws Error that names every wrong option, and what would be right */
 function readOptions(
   options: OpenOptions,
@@ -152,14 +174,17 @@ function readOptions(
 ): { readonly config: Config; readonly storage: Storage } {
   const faults: string[] = [];
   const storage = findStorage(options.storage);
-  if (storage === undefined) faults.push(`storage must be ${storages}`);
-  const texts: Record<string, string> = { ...storage?.settings };
+  faults.push(...(storage === undefined ? [`storage must be ${storages}`] : (storage.faults ?? [])));
+  const ofStorage = Object.entries(storage?.settings ?? {}).filter(([, text]) => typeof text === 'string');
+  const texts: Record<string, string> = Object.fromEntries(ofStorage);
   for (const [option, value] of Object.entries<unknown>({ ...options })) {
     if (isOwn(option) || value === undefined) continue;
     const name = settingByOption.get(option);
     if (name === undefined) faults.push(unknownOption(option));
     else if (name === 'SVC_DATA_DIR' || (storage !== undefined && name in storage.settings))
       faults.push(`${option} follows from storage: leave it out, or choose another storage`);
+    else if (value === null || isEmpty(name, value))
+      faults.push(`${option} is ${value === null ? 'null' : 'empty'}: leave it out, or give it a value`);
     else texts[name] = toText(value);
   }
   const { credentials, workers, authorize, onEvent, eventDelivery } = options;

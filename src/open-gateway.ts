@@ -11,6 +11,7 @@ import {
   type CustomStorage,
   inOptions,
   isStorage,
+  missingTexts,
   type OpenedContext,
   type OpenGateway,
   type OpeningOptions,
@@ -26,9 +27,13 @@ export const memory = (): Storage => ({
   open: async (config, options) => (await import('./portable-context.ts')).openPortable(config, options),
 });
 
+// Without a directory the metadata would be in memory, and lost with the process.
+const aDirectory = "the path of a directory, such as './data'";
+
 /** Durable in a directory of this machine; needs Node, Bun or Deno. */
 export const directory = (path: string): Storage => ({
   settings: { SVC_DATA_DIR: path },
+  faults: missingTexts('directory()', { path }, { path: aDirectory }),
   open: composed,
 });
 
@@ -45,24 +50,24 @@ export interface S3Storage {
 }
 
 /** In front of another S3 service, which holds the bytes; the metadata is in a directory. Needs Node, Bun or Deno. */
-export const s3 = ({
-  endpoint,
-  bucket,
-  accessKey,
-  secretKey,
-  region,
-  prefix,
-  metadata,
-}: S3Storage): Storage => ({
+export const s3 = (options: S3Storage): Storage => ({
+  faults: missingTexts('s3()', options, {
+    endpoint: 'the address of the other service, such as https://s3.example.com',
+    bucket: 'the name of a bucket there',
+    accessKey: 'an access key of the other service',
+    secretKey: 'the secret of accessKey',
+    metadata: aDirectory,
+  }),
   settings: {
-    SVC_DATA_DIR: metadata,
+    SVC_DATA_DIR: options.metadata,
     SVC_DATA_BACKEND: 'upstream-store',
-    SVC_UPSTREAMS: JSON.stringify([
-      { id: 'default', endpoint, bucket, accessKey, secretKey, region, prefix },
-    ]),
+    SVC_UPSTREAMS: upstreamText(options),
   },
   open: composed,
 });
+
+const upstreamText = ({ endpoint, bucket, accessKey, secretKey, region, prefix }: S3Storage): string =>
+  JSON.stringify([{ id: 'default', endpoint, bucket, accessKey, secretKey, region, prefix }]);
 
 /** Loaded when it is used, so that a bundle for another runtime has no backend that needs a disk. */
 async function composed(config: Config, options: OpeningOptions): Promise<OpenedContext> {
@@ -82,7 +87,11 @@ const custom = ({ metadata, bytes }: CustomStorage): Storage => ({
 function findStorage(input: unknown): Storage | undefined {
   if (isStorage(input)) return input;
   if (typeof input !== 'object' || input === null) return undefined;
-  return 'metadata' in input && 'bytes' in input ? custom(input as CustomStorage) : undefined;
+  // The cast: whether both are there is what is asked. One that is undefined would be replaced by memory.
+  const { metadata, bytes } = input as Partial<CustomStorage>;
+  return typeof metadata === 'object' && metadata !== null && typeof bytes === 'object' && bytes !== null
+    ? custom({ metadata, bytes })
+    : undefined;
 }
 
 /** Opens a gateway for an application. @throws Error that names every wrong option, and what would be right */

@@ -312,6 +312,56 @@ test('wrong options are refused together, each with what would be right', async 
   );
 });
 
+/** From an environment or a file of JSON. */
+const absent = [undefined, null, '', ' '] as const;
+const stores = {
+  metadata: memoryStore({ clock: systemClock, random: systemRandom() }),
+  bytes: chunked({ default: memoryChunks() }),
+};
+
+test.each(absent)(
+  'a storage whose directory or store is %j is refused, and none in memory takes its place',
+  async (value) => {
+    const made = inFrontOf as Parameters<typeof s3>[0];
+    for (const [storage, message] of [
+      [directory(value as string), "path of directory() must be the path of a directory, such as './data'"],
+      [
+        s3({ ...made, metadata: value as string }),
+        "metadata of s3() must be the path of a directory, such as './data'",
+      ],
+      [{ ...stores, metadata: value }, 'storage must be memory()'],
+      [{ ...stores, bytes: value }, 'storage must be memory()'],
+      [value, 'storage must be memory()'],
+      ...(['endpoint', 'bucket', 'accessKey', 'secretKey'] as const).map(
+        (name) =>
+          [
+            s3({ ...made, metadata: join(folder, 'never'), [name]: value }),
+            `${name} of s3() must be`,
+          ] as const,
+      ),
+    ] as const)
+      await expect(openGateway({ credentials: [me], storage: storage as never }), message).rejects.toThrow(
+        message,
+      );
+  },
+);
+
+test.each(absent)('an option that is %j is refused, unless it is undefined', async (value) => {
+  for (const option of ['domain', 'region', 'masterKeyFile', 'memoryMax'] as const) {
+    const opening = openGateway({ credentials: [me], storage: memory(), workers: false, [option]: value });
+    if (value === undefined) await (await opening).close();
+    else
+      await expect(opening).rejects.toThrow(
+        `openGateway: ${option} is ${value === null ? 'null' : 'empty'}: leave it out, or give it a value`,
+      );
+  }
+  for (const name of ['accessKey', 'secretKey', 'owner'])
+    await expect(
+      openGateway({ credentials: [{ ...me, [name]: value }], storage: memory(), workers: false }),
+      name,
+    ).rejects.toThrow(name);
+});
+
 test('options may be lists, numbers and switches, as their types say', async () => {
   await using gateway = await openGateway({
     credentials: [me],
