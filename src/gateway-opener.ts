@@ -167,6 +167,12 @@ export const missingTexts = (
     .filter(([name]) => !isText((options as Readonly<Record<string, unknown>>)[name]))
     .map(([name, what]) => `${name} of ${storage} must be ${what}`);
 
+/** Requests send other characters percent-encoded, and clients resolve the segments . and .., so no request would have the path. */
+const basePathFault = (path: unknown): string | undefined =>
+  typeof path === 'string' && /^(?:\/(?!\.\.?(?:\/|$))[\w.~-]+)*$/.test(path)
+    ? undefined
+    : `${path} must be empty, or begin with a slash, not end with one, and have letters, digits and ._~- in between, such as /s3`;
+
 /** @throws Error that names every wrong option, and what would be right */
 function readOptions(
   options: OpenOptions,
@@ -199,9 +205,8 @@ function readOptions(
     faults.push('workers run beside this storage: leave the option out');
   if (eventDelivery !== undefined && eventDelivery !== 'at-least-once' && eventDelivery !== 'best-effort')
     faults.push('eventDelivery must be at-least-once or best-effort');
-  const basePath = options.basePath ?? '';
-  if (!/^(?:\/[^/?#]+)*$/.test(basePath))
-    faults.push(`basePath=${basePath} must begin with a slash and not end with one, such as /s3`);
+  const pathFault = options.basePath === undefined ? undefined : basePathFault(options.basePath);
+  if (pathFault !== undefined) faults.push(`basePath=${pathFault}`);
   const config = parseConfig(texts);
   if ('faults' in config) faults.push(...config.faults.map(inOptions));
   if (faults.length > 0 || 'faults' in config || storage === undefined)
@@ -274,6 +279,8 @@ export async function openWith(parts: OpenerParts, options: OpenOptions): Promis
   const opened = await storage.open(config, { telemetry });
   const { context, close: closeStores } = withHooks(opened, options, storage);
   const mount = (path: string): Mounted => {
+    const fault = basePathFault(path);
+    if (fault !== undefined) throw new TypeError(`mount: ${fault}`);
     const { handle } = createGateway(context, { basePath: path });
     const fetch: Mounted['fetch'] = async (request, facts) =>
       toResponse(await handle(fromRequest(request, facts)), request.method);

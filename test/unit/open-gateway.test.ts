@@ -293,7 +293,7 @@ test('wrong options are refused together, each with what would be right', async 
       .split('; ')
       .toSorted(),
   ).toEqual([
-    'basePath=s3/ must begin with a slash and not end with one, such as /s3',
+    'basePath=s3/ must be empty, or begin with a slash, not end with one, and have letters, digits and ._~- in between, such as /s3',
     'bucketShards is',
     'bucketShards=3 is not a power of two',
     'bukketShards is no option',
@@ -360,6 +360,34 @@ test.each(absent)('an option that is %j is refused, unless it is undefined', asy
       openGateway({ credentials: [{ ...me, [name]: value }], storage: memory(), workers: false }),
       name,
     ).rejects.toThrow(name);
+});
+
+test('a base path that no request can have is refused, by basePath and by mount', async () => {
+  await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  const wrong = [
+    '/',
+    's3',
+    '/s3/',
+    '//',
+    '/é',
+    '/s 3',
+    '/%C3%A9',
+    '/s3/*',
+    '/s3/:id',
+    '/a/../b',
+    '/.',
+    null,
+    5,
+  ];
+  for (const path of wrong as readonly string[]) {
+    const must = `${path} must be empty, or begin with a slash`;
+    const opening = openGateway({ credentials: [me], storage: memory(), workers: false, basePath: path });
+    await expect(opening).rejects.toThrow(`openGateway: basePath=${must}`);
+    expect(() => gateway.mount(path)).toThrow(`mount: ${must}`);
+  }
+  await send(gateway, { method: 'PUT', path: '/photos' });
+  for (const path of ['', '/s3', '/api/v1.0/s3_files~x', '/...'])
+    expect([path, (await send(gateway.mount(path), { path: `${path}/photos` })).status]).toEqual([path, 200]);
 });
 
 test('options may be lists, numbers and switches, as their types say', async () => {
