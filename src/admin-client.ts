@@ -42,7 +42,7 @@ export interface AdminAnswer<T> {
 }
 
 export interface AdminClientOptions {
-  /** Such as `https://gateway.example.com:9000`. */
+  /** Such as `https://gateway.example.com:9000`, or `https://app.example.com/s3` for a gateway with the `basePath` `/s3`. */
   readonly endpoint: string;
   readonly accessKey: string;
   readonly secretKey: string;
@@ -81,7 +81,8 @@ const utf8 = new TextEncoder();
 export function openAdminClient(options: AdminClientOptions): AdminClient {
   const { accessKey, secretKey, region = 'us-east-1', hasher = portableHasher() } = options;
   const send = options.fetch ?? fetch;
-  const { origin, host } = new URL(options.endpoint);
+  const { origin, host, pathname } = new URL(options.endpoint);
+  const basePath = pathname.replace(/\/$/, '');
   const sign = signer({ hasher, clock: { now: Date.now }, accessKey, secretKey, region });
   /** @throws AdminRefused */
   const request = async <N extends AdminOperationName>(name: N, ask: AdminAsk<N>): Promise<Response> => {
@@ -90,9 +91,9 @@ export function openAdminClient(options: AdminClientOptions): AdminClient {
     const content = ask.body === undefined ? '' : JSON.stringify(ask.body);
     const { target, headers } = sign({
       method,
-      path: path.replace(/:(\w+)/g, (_, parameter: string) =>
-        encode(requireName(parameter, input[parameter])),
-      ),
+      path:
+        basePath +
+        path.replace(/:(\w+)/g, (_, parameter: string) => encode(requireName(parameter, input[parameter]))),
       query: Object.entries(ask.query ?? {}).flatMap(([key, value]) =>
         value === undefined ? [] : [[key, String(value)] as const],
       ),

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { openAdminClient } from '../../src/admin-client.ts';
 import {
   type AccessKey,
   bunHandler,
@@ -389,6 +390,31 @@ test('a base path that no request can have is refused, by basePath and by mount'
   for (const path of ['', '/s3', '/api/v1.0/s3_files~x', '/...'])
     expect([path, (await send(gateway.mount(path), { path: `${path}/photos` })).status]).toEqual([path, 200]);
 });
+
+test.each(['', '/s3', '/s3/'])(
+  'openAdminClient reaches the operator API of a gateway by an endpoint with the path "%s"',
+  async (path) => {
+    const basePath = path.replace(/\/$/, '');
+    const admin = { ...me, operator: true };
+    await using gateway = await openGateway({
+      credentials: [admin],
+      storage: memory(),
+      workers: false,
+      basePath,
+    });
+    await send(gateway, { method: 'PUT', path: `${basePath}/photos` });
+    const { accessKey, secretKey } = me;
+    const client = openAdminClient({
+      endpoint: `http://${host}${path}`,
+      accessKey,
+      secretKey,
+      fetch: (url, init) => gateway.fetch(new Request(url, init)),
+    });
+    expect((await client.call('ListBuckets')).json.rows.map(({ name }) => name)).toEqual(['photos']);
+    const { json } = await client.call('GetBucket', { path: { name: 'photos' } });
+    expect(json.name).toBe('photos');
+  },
+);
 
 test('options may be lists, numbers and switches, as their types say', async () => {
   await using gateway = await openGateway({
