@@ -17,7 +17,7 @@ import { formatEndpoint } from '../compose/configuration.ts';
 import { HttpFault } from './http-head.ts';
 import { HttpSocket } from './http-socket.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
-import { refuseSocket } from './node-exchange.ts';
+import { refusal, refuseSocket } from './node-exchange.ts';
 
 const tlsIntervalMs = 5000;
 
@@ -321,6 +321,22 @@ export function toNodeHandler(
   return (request, response) => {
     const { originalUrl } = request as { readonly originalUrl?: string };
     if (originalUrl !== undefined) request.url = originalUrl;
+    if (isBodyRead(request)) return refuseReadBody(response, telemetry);
+    response.setTimeout(idleTimeoutMs, () => connect(request.socket).timeOut());
     connect(request.socket).take({ request, response, awaitsContinue: false });
   };
+}
+
+const isBodyRead = ({ headers, readableDidRead, readableEnded }: IncomingMessage): boolean =>
+  (readableDidRead || readableEnded) &&
+  (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0);
+
+const readBefore =
+  'The application has read the body before the gateway: mount the gateway before parsers of bodies.';
+
+/** The gateway would wait for bytes that do not come again. */
+function refuseReadBody(response: ServerResponse, telemetry: Telemetry): void {
+  telemetry.log('ERROR', readBefore);
+  const { status, headers, body } = refusal('InternalError', readBefore);
+  response.writeHead(status, headers.flat()).end(body);
 }
