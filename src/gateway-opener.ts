@@ -167,6 +167,12 @@ export const missingTexts = (
     .filter(([name]) => !isText((options as Readonly<Record<string, unknown>>)[name]))
     .map(([name, what]) => `${name} of ${storage} must be ${what}`);
 
+const missingMethods = (telemetry: unknown): readonly string[] =>
+  Object.keys(silentTelemetry).filter(
+    (name) =>
+      typeof (telemetry as Readonly<Record<string, unknown>> | null | undefined)?.[name] !== 'function',
+  );
+
 /** Requests send other characters percent-encoded, and clients resolve the segments . and .., so no request would have the path. */
 const basePathFault = (path: unknown): string | undefined =>
   typeof path === 'string' && /^(?:\/(?!\.\.?(?:\/|$))[\w.~-]+)*$/.test(path)
@@ -193,7 +199,7 @@ function readOptions(
       faults.push(`${option} is ${value === null ? 'null' : 'empty'}: leave it out, or give it a value`);
     else texts[name] = toText(value);
   }
-  const { credentials, workers, authorize, onEvent, eventDelivery } = options;
+  const { credentials, workers, telemetry, authorize, onEvent, eventDelivery } = options;
   if (!Array.isArray(credentials) || credentials.length === 0)
     faults.push('credentials must have an entry such as { accessKey, secretKey, owner: "me", root: true }');
   if (Array.isArray(workers)) texts['SVC_WORKERS'] = workers.join(',');
@@ -205,6 +211,13 @@ function readOptions(
     faults.push('workers run beside this storage: leave the option out');
   if (eventDelivery !== undefined && eventDelivery !== 'at-least-once' && eventDelivery !== 'best-effort')
     faults.push('eventDelivery must be at-least-once or best-effort');
+  else if (eventDelivery !== undefined && onEvent === undefined)
+    faults.push('eventDelivery is without onEvent: leave it out, or name the function that gets the events');
+  const lacking = missingMethods(telemetry);
+  if (telemetry !== undefined && lacking.length > 0)
+    faults.push(
+      `telemetry lacks ${lacking.join(', ')}: begin with { ...silentTelemetry, log(level, message, fields) { … } }`,
+    );
   const pathFault = options.basePath === undefined ? undefined : basePathFault(options.basePath);
   if (pathFault !== undefined) faults.push(`basePath=${pathFault}`);
   const config = parseConfig(texts);
@@ -273,9 +286,11 @@ export interface OpenerParts {
 
 /** @throws Error that names every wrong option, and what would be right */
 export async function openWith(parts: OpenerParts, options: OpenOptions): Promise<OpenGateway> {
-  const { createGateway } = parts;
-  const { telemetry = silentTelemetry, basePath = '' } = options;
+  const { createGateway, storages } = parts;
+  if (typeof options !== 'object' || options === null)
+    throw new Error(`openGateway: needs options, such as { credentials: [ … ], storage: ${storages} }`);
   const { config, storage } = readOptions(options, parts);
+  const { telemetry = silentTelemetry, basePath = '' } = options;
   const opened = await storage.open(config, { telemetry });
   const { context, close: closeStores } = withHooks(opened, options, storage);
   const mount = (path: string): Mounted => {

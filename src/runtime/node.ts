@@ -5,6 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { TLSSocket } from 'node:tls';
+import { assertGateway } from '../adapters.ts';
 import type { Awaitable } from '../base/awaitable.ts';
 import type { FetchFacts } from '../protocol/fetch.ts';
 import { WireHeaders } from '../protocol/wire.ts';
@@ -56,6 +57,7 @@ function observe(): AsyncLocalStorage<Exchange> {
 export function routeHandler(
   gateway: Opened | (() => Awaitable<Opened>),
 ): (request: Request) => Promise<Response> {
+  if (typeof gateway !== 'function') assertGateway('routeHandler', gateway);
   exchanges ??= observe();
   const storage = exchanges;
   return async (request) => {

@@ -1,8 +1,7 @@
 /** The library's face: one call opens a gateway, and adapters pass on what they know of the client. */
 
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type RequestListener, request } from 'node:http';
+import { createServer, type RequestListener, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +21,6 @@ import {
   type OpenOptions,
   openGateway,
   s3,
-  silentTelemetry,
   systemClock,
   systemRandom,
   workerHandler,
@@ -278,6 +276,7 @@ test('wrong options are refused together, each with what would be right', async 
     storage: './data',
     workers: 'notify',
     basePath: 's3/',
+    telemetry: { log() {}, count() {}, set() {} },
     onEvent: 'log',
     eventDelivery: 'once',
     memoryMax: 'much',
@@ -309,8 +308,20 @@ test('wrong options are refused together, each with what would be right', async 
     'onEvent must be a function',
     'putRace=lose is not one of winner, retry',
     "storage must be memory(), directory('./data'), s3({ … }) or { metadata, bytes }",
+    'telemetry lacks replace, observe, know, onRead, metrics: begin with { ...silentTelemetry, log(level, message, fields) { … } }',
     'workers must be true, false or a list of names',
   ]);
+  const open = openGateway as (options?: unknown) => Promise<OpenGateway>;
+  for (const none of [undefined, null, 'data'])
+    await expect(open(none)).rejects.toThrow(
+      'openGateway: needs options, such as { credentials: [ … ], storage: memory()',
+    );
+  const working = { credentials: [me], storage: memory(), workers: false };
+  await expect(open({ ...working, eventDelivery: 'best-effort' })).rejects.toThrow(
+    'openGateway: eventDelivery is without onEvent: leave it out',
+  );
+  for (const telemetry of [console, null, 'log'])
+    await expect(open({ ...working, telemetry })).rejects.toThrow('openGateway: telemetry lacks ');
   await expect(openGateway({ credentials: [me], storage: memory(), workers: ['notfy'] })).rejects.toThrow(
     /workers.*notfy/,
   );
@@ -551,60 +562,15 @@ describe('a policy that denies an address', () => {
   });
 });
 
-describe('toNodeHandler', () => {
-  const put = sign.request({ method: 'PUT', path: '/photos/cat', body: '{"a":1}' });
-  const asked = { method: 'PUT', target: put.target, body: '{"a":1}' };
-
-  test('refuses a body that a parser of the application has read, and says what would be right', async () => {
-    await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
-    await send(gateway, { method: 'PUT', path: '/photos' });
-    const lines: string[] = [];
-    const telemetry = { ...silentTelemetry, log: (...line: unknown[]) => void lines.push(line.join(' ')) };
-    const handle = toNodeHandler(gateway, { telemetry });
-    const must = 'mount the gateway before parsers of bodies';
-    const afterParser: RequestListener = async (request, response) => {
-      for await (const _ of request);
-      handle(request, response);
-    };
-    const refused = await through(afterParser, '127.0.0.1', Object.fromEntries(put.headers), asked);
-    expect([refused.status, await refused.text(), lines]).toEqual([
-      500,
-      expect.stringContaining(must),
-      [expect.stringMatching(`^ERROR .*${must}`)],
-    ]);
-    const read = await through(
-      afterParser,
-      '127.0.0.1',
-      Object.fromEntries(sign.request({ path: '/photos' }).headers),
-      {
-        target: '/photos',
-      },
+test.each(
+  Object.entries({ bunHandler, denoHandler, honoHandler, routeHandler, toNodeHandler, workerHandler }),
+)('%s refuses the promise of a gateway, and says what would be right', async (name, handler) => {
+  const opening = openGateway({ credentials: [me], storage: memory(), workers: false });
+  for (const wrong of [opening, undefined, null, {}])
+    expect(() => (handler as (gateway: unknown) => unknown)(wrong)).toThrow(
+      `${name} needs an open gateway: pass on the result of await openGateway({ … })`,
     );
-    expect(read.status).toBe(200);
-    expect((await through(handle, '127.0.0.1', Object.fromEntries(put.headers), asked)).status).toBe(200);
-  });
-
-  test('refuses a request whose body stops for the idle time', async () => {
-    await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
-    await send(gateway, { method: 'PUT', path: '/photos' });
-    const server = createServer(toNodeHandler(gateway, { idleTimeoutMs: 100 })).listen(0, '127.0.0.1');
-    try {
-      await once(server, 'listening');
-      const { port } = server.address() as AddressInfo;
-      const headers = { ...Object.fromEntries(put.headers), host };
-      const asking = request({ port, host: '127.0.0.1', path: put.target, method: 'PUT', headers });
-      asking.write('{"a"');
-      const [answer] = (await once(asking, 'response')) as [IncomingMessage];
-      expect([answer.statusCode, String(Buffer.concat(await answer.toArray()))]).toEqual([
-        400,
-        expect.stringContaining('<Code>RequestTimeout</Code>'),
-      ]);
-      asking.destroy();
-    } finally {
-      server.closeAllConnections();
-      server.close();
-    }
-  });
+  await (await opening).close();
 });
 
 describe('routeHandler', () => {

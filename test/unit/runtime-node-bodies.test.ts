@@ -1,8 +1,13 @@
 /** Request bodies on the Node listener: Expect, backpressure, and bodies that are cut off, late or not read. */
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { Refusal } from '../../src/base/errors.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import type { Incoming } from '../../src/protocol/wire.ts';
+import { toNodeHandler } from '../../src/runtime/node.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
 const put = (length: number, headers = ''): string =>
@@ -197,4 +202,36 @@ test('the arrays of a long body are freed when its request has ended', async () 
   // A short array, and one that shares its memory with the head, are left to the collector.
   const kept = arrays.filter(({ length, buffer }) => length >= 16 * 1024 && length === buffer.byteLength);
   expect([arrays.length > 3, kept]).toEqual([true, []]);
+});
+
+/** A server of node:http, as an application has it. */
+async function serveApplication(listener: RequestListener): Promise<Talk> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return new Talk((server.address() as AddressInfo).port);
+}
+
+test('toNodeHandler refuses a body that the application has read before, and says what would be right', async () => {
+  const lines: string[] = [];
+  const telemetry = { ...silentTelemetry, log: (...line: unknown[]) => void lines.push(line.join(' ')) };
+  const handle = toNodeHandler({ handle: reading }, { telemetry });
+  const talk = await serveApplication(async (request, response) => {
+    // As parsers of bodies do; the gateway is mounted after them.
+    if (request.url === '/k') for await (const _ of request);
+    handle(request, response);
+  });
+  const must = 'mount the gateway before parsers of bodies';
+  expect(await talk.say(`${put(3)}abc`).sees('</Error>')).toMatch(`HTTP/1.1 500 `);
+  expect(lines).toEqual([expect.stringMatching(`^ERROR .*${must}`)]);
+  expect(await talk.say(get.replace(' / ', ' /k ')).sees('<0 bytes>')).toContain(must);
+  await talk.say(`${put(3).replace('/k', '/other')}abc`).sees('<3 bytes>');
+});
+
+test('toNodeHandler refuses a request whose body stops for the idle time', async () => {
+  const talk = await serveApplication(toNodeHandler({ handle: reading }, { idleTimeoutMs: 50 }));
+  expect(await talk.say(`${put(3)}a`).ends()).toMatch(/^HTTP\/1\.1 400 .*<RequestTimeout>/s);
 });

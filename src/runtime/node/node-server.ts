@@ -9,6 +9,7 @@ import {
   TLSSocket,
   Server as TlsServer,
 } from 'node:tls';
+import { assertGateway } from '../../adapters.ts';
 import type { ListenAddress } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
@@ -301,6 +302,7 @@ export function toNodeHandler(
   gateway: Pick<Gateway, 'handle'>,
   { telemetry = silentTelemetry, idleTimeoutMs = 60_000 }: NodeHandlerOptions = {},
 ): NodeHandler {
+  assertGateway('toNodeHandler', gateway, 'handle');
   const connections = new WeakMap<net.Socket, Connection>();
   const connect = (socket: net.Socket): Connection => {
     const known = connections.get(socket);
