@@ -30,6 +30,21 @@ test('an address in use is an error at the start, and leaves no listener', async
   await expect(serveStub(async () => text('ok'), { SVC_ADMIN_LISTEN: taken })).rejects.toThrow('EADDRINUSE');
 });
 
+test.each([
+  ['a file that is not PEM', 'no certificate', tls.one.key, 'no start line'],
+  ['the key of another certificate', tls.one.cert, tls.two.key, 'key values mismatch'],
+])('%s refuses the start, names both settings and the reason', async (_, cert, key, reason) => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };
+  writeFileSync(files.SVC_TLS_CERT_FILE, cert);
+  writeFileSync(files.SVC_TLS_KEY_FILE, key);
+  const must = `SVC_TLS_CERT_FILE=${files.SVC_TLS_CERT_FILE} and SVC_TLS_KEY_FILE=${files.SVC_TLS_KEY_FILE} must be a certificate and its private key as PEM: ${reason}`;
+  const refused = serveStub(async () => text('ok'), files);
+  await expect(refused).rejects.toThrow(must);
+  await expect(refused).rejects.toMatchObject({ name: 'Error', exitCode: 2 });
+});
+
 test('a shutdown finishes requests, closes their connections and the idle ones, and accepts no more', async () => {
   const [release, entered] = [gate(), gate()];
   let slow = 0;

@@ -15,6 +15,7 @@ import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { formatEndpoint } from '../compose/configuration.ts';
+import { StartRefusal } from '../start-refusal.ts';
 import { HttpFault } from './http-head.ts';
 import { HttpSocket } from './http-socket.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
@@ -240,11 +241,21 @@ interface KeyPair {
   readonly key: Buffer;
 }
 
-/** Throws when the files do not belong together, so that a bad pair never replaces a good one. */
+/** Compares the files with each other, so that a bad pair never replaces a good one. @throws StartRefusal */
 function readKeyPair({ certFile, keyFile }: TlsFiles): KeyPair {
-  const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
-  createSecureContext({ cert: pair.cert, key: pair.key });
-  return pair;
+  try {
+    const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
+    createSecureContext({ cert: pair.cert, key: pair.key });
+    return pair;
+  } catch (cause) {
+    // The cast: OpenSSL adds its reason, such as `no start line` where a file is not PEM.
+    const { reason, message } = cause as Error & { readonly reason?: string };
+    throw new StartRefusal(
+      `SVC_TLS_CERT_FILE=${certFile} and SVC_TLS_KEY_FILE=${keyFile} must be a certificate and its private key as PEM: ${reason ?? message}`,
+      2,
+      { cause },
+    );
+  }
 }
 
 /**
