@@ -87,6 +87,27 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     expect(await tab.axe()).toEqual([]);
   });
 
+  test('the quota and the rate limits of an account keep what another client set after the panel was opened, and 0 is refused', async () => {
+    const at = (of: string) => `/admin/v1/${of}`;
+    await using tab = await world.open('/iam/accounts?open=alice-account');
+    const { page } = tab;
+    const [quota, limits] = [at('iam/users/alice-account/quota'), at('accounts/alice-account/limits')];
+    await page.getByLabel('Buckets at most').fill('0');
+    await page.getByLabel('Bytes per second').fill('1MiB');
+    await send(world.server, 'PUT', quota, { body: JSON.stringify({ totalMaxBytes: 2 ** 31 }) });
+    await send(world.server, 'PUT', limits, { body: JSON.stringify({ requestsPerSecond: 70 }) });
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await page.getByText('0 would mean unlimited').waitFor();
+    await page.getByLabel('Buckets at most').fill('5');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await page.getByText('Saved.').waitFor();
+    await page.getByRole('button', { name: 'Save' }).last().click();
+    await page.getByText('Saved.').nth(1).waitFor();
+    const stored = async (path: string) => (await send(world.server, 'GET', path)).json();
+    expect(await stored(quota)).toMatchObject({ totalMaxBytes: 2 ** 31, maxBuckets: 5 });
+    expect(await stored(limits)).toEqual({ requestsPerSecond: 70, bytesPerSecond: 2 ** 20 });
+  });
+
   test('a user is created with a policy and a key in one form; the key is rotated', async () => {
     await using tab = await world.open('/iam/users');
     const { page } = tab;

@@ -105,6 +105,21 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     expect(await stored.json()).toMatchObject({ maxBytes: 4_096, maxObjects: 0, maxBytesPerObject: 0 });
   });
 
+  test('a quota form sends only the changed limits, so that one which another client set meanwhile stays, and refuses 0', async () => {
+    const at = '/admin/v1/buckets/photos/quota';
+    await using tab = await world.open('/buckets/photos/usage?quota=1');
+    const panel = tab.page.getByRole('region', { name: 'Set quota' });
+    await panel.getByLabel('Objects').fill('0');
+    await send(world.server, 'PUT', at, { body: JSON.stringify({ maxBytes: 2 ** 30 }) });
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.locator('.field .fault', { hasText: '0 would mean unlimited' }).waitFor();
+    await panel.getByLabel('Objects').fill('77');
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.waitFor({ state: 'detached' });
+    const stored = await send(world.server, 'GET', at);
+    expect(await stored.json()).toMatchObject({ maxBytes: 2 ** 30, maxObjects: 77 });
+  });
+
   test('a bucket without a closed day says when one comes', async () => {
     await using tab = await world.open('/buckets/fresh/usage', { width: 'phone', scheme: 'dark' });
     await tab.page.getByText('No day of this span has been closed yet.').waitFor();

@@ -2,10 +2,11 @@
 import { useRef, useState } from 'preact/hooks';
 import { parseBytes } from '../../../src/base/text/byte-size.ts';
 import type { Allowed } from '../../app/allowed.ts';
-import { isMissing } from '../../app/client.ts';
+import { isMissing, request } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
+import { findChanged, isZero, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { writeSize } from '../../ui/values.tsx';
 import { may, Part } from './frame.tsx';
@@ -16,8 +17,8 @@ interface NumbersProps<Name extends string> {
   readonly hint: string;
   readonly fields: readonly (readonly [name: Name, label: string, unit: 'bytes' | 'count'])[];
   readonly values: Readonly<Partial<Record<Name, number | undefined>>>;
-  /** Undefined where the caller may only read. */
-  readonly onSave: ((values: Readonly<Partial<Record<Name, number>>>) => Promise<unknown>) | undefined;
+  /** Takes the fields that were changed; 0 is unlimited. Undefined where the caller may only read. */
+  readonly onSave: ((changed: Readonly<Partial<Record<Name, number>>>) => Promise<unknown>) | undefined;
 }
 
 const writeNumber = (value: number, unit: 'bytes' | 'count'): string =>
@@ -26,36 +27,41 @@ const writeNumber = (value: number, unit: 'bytes' | 'count'): string =>
 function Numbers<Name extends string>({ title, hint, fields, values, onSave }: NumbersProps<Name>) {
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [isSaved, setSaved] = useState(false);
-  const [faulty, setFaulty] = useState<Name>();
-  const textOf = (name: Name, unit: 'bytes' | 'count') => texts[name] ?? writeNumber(values[name] ?? 0, unit);
+  const [faulty, setFaulty] = useState<readonly [name: Name, message: string]>();
+  const units = new Map(fields.map(([name, , unit]) => [name, unit]));
+  const unitOf = (name: Name) => units.get(name) ?? 'count';
+  const storedText = (name: Name) => writeNumber(values[name] ?? 0, unitOf(name));
+  const changed = findChanged([...units.keys()], texts, storedText);
   const save = async () => {
     setSaved(false);
     setFaulty(undefined);
     const numbers: Partial<Record<Name, number>> = {};
-    for (const [name, , unit] of fields) {
-      const text = textOf(name, unit).trim();
-      const value = text === '' ? 0 : unit === 'bytes' ? parseBytes(text) : Number(text);
-      if (value === undefined || !Number.isSafeInteger(value) || value < 0) return setFaulty(name);
+    for (const [name, text] of changed) {
+      if (isZero(text)) return setFaulty([name, wordsOfLimits.zero]);
+      const value = text === '' ? 0 : unitOf(name) === 'bytes' ? parseBytes(text) : Number(text);
+      if (value === undefined || !Number.isSafeInteger(value) || value < 0)
+        return setFaulty([name, w.noNumber(text)]);
       numbers[name] = value;
     }
     await onSave?.(numbers);
+    setTexts({});
     setSaved(true);
   };
   const isReadonly = onSave === undefined;
   const inside = (faultOf: (field: string) => string | undefined) => (
     <>
       <div class="field-pairs">
-        {fields.map(([name, label, unit]) => (
+        {fields.map(([name, label]) => (
           <TextField
             key={name}
             label={label}
-            value={textOf(name, unit)}
+            value={texts[name] ?? storedText(name)}
             readonly={isReadonly}
             onChange={(text) => {
               setSaved(false);
               setTexts({ ...texts, [name]: text });
             }}
-            fault={faulty === name ? w.noNumber(textOf(name, unit)) : faultOf(name)}
+            fault={faulty?.[0] === name ? faulty[1] : faultOf(name)}
           />
         ))}
       </div>
@@ -69,7 +75,7 @@ function Numbers<Name extends string>({ title, hint, fields, values, onSave }: N
       {isReadonly ? (
         <div class="stack">{inside(() => undefined)}</div>
       ) : (
-        <Form submit={t.ui.save} onSubmit={save}>
+        <Form submit={t.ui.save} disabled={changed.length === 0} onSubmit={save}>
           {inside}
         </Form>
       )}
@@ -121,10 +127,16 @@ export function Limits({ account, allowed }: Omit<QuotaProps, 'user'>) {
   const wasRead = useWasRead(data, error);
   if (!may(allowed, 'GetAccountLimit')) return null;
   if (!wasRead) return error ? <Failure error={error} /> : <Skeleton rows={2} />;
-  const save = async (numbers: Readonly<Record<string, number>>) => {
-    const body = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value > 0));
-    if (Object.keys(body).length > 0) await put.mutateAsync({ path, body });
-    else if (!isMissing(error)) await remove.mutateAsync({ path });
+  // The gateway replaces the whole limit: what was not changed is taken from what is stored now.
+  const save = async (changed: Readonly<Record<string, number>>) => {
+    const present = await request('GetAccountLimit', { path }).catch((cause: unknown) => {
+      if (isMissing(cause)) return undefined;
+      throw cause;
+    });
+    const limits = Object.entries({ ...present?.json, ...changed }).filter(([, value]) => value > 0);
+    const condition = present?.etag === undefined ? {} : { ifMatch: present.etag };
+    if (limits.length > 0) await put.mutateAsync({ path, ...condition, body: Object.fromEntries(limits) });
+    else if (present !== undefined) await remove.mutateAsync({ path, ...condition });
   };
   return (
     <Numbers

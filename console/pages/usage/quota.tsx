@@ -6,6 +6,7 @@ import { formatNumber, t } from '../../text/text.ts';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
+import { findChanged, isZero, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Meter } from '../../ui/progress.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Bytes, formatBytes, formatCount, writeSize } from '../../ui/values.tsx';
@@ -52,12 +53,17 @@ function Use({ label, used, max, unit }: UseProps) {
 }
 
 type Limits = NonNullable<Ask<'PutBucketQuota'>['body']>;
+type Limit = keyof Limits;
+
+const fields: readonly (readonly [name: Limit, label: string, hint: string])[] = [
+  ['maxBytes', w.bytes, w.bytesHint],
+  ['maxObjects', w.objects, w.objectsHint],
+  ['maxBytesPerObject', w.largest, w.bytesHint],
+];
 
 /** What is no number is left to the gateway: it takes sizes with a unit, which the type of its clients does not say. */
-const readLimit = (text: string): number => {
-  const trimmed = text.trim();
-  return trimmed === '' ? 0 : /^\d+$/.test(trimmed) ? Number(trimmed) : (trimmed as never);
-};
+const readLimit = (text: string): number =>
+  text === '' ? 0 : /^\d+$/.test(text) ? Number(text) : (text as never);
 
 export function QuotaForm({
   bucket: { name, quota },
@@ -67,45 +73,41 @@ export function QuotaForm({
   readonly onClose: () => void;
 }) {
   const put = useChange('PutBucketQuota', ['GetBucket', 'ListBuckets']);
-  const [maxBytes, setBytes] = useState(writeSize(quota?.maxBytes ?? 0));
-  const [maxObjects, setObjects] = useState(quota?.maxObjects ? String(quota.maxObjects) : '');
-  const [maxBytesPerObject, setLargest] = useState(writeSize(quota?.maxBytesPerObject ?? 0));
+  const [texts, setTexts] = useState<Readonly<Partial<Record<Limit, string>>>>({});
+  const [zero, setZero] = useState<Limit>();
+  const storedText = (limit: Limit): string => {
+    const value = quota?.[limit] ?? 0;
+    return limit === 'maxObjects' && value > 0 ? String(value) : writeSize(value);
+  };
+  const changed = findChanged(
+    fields.map(([limit]) => limit),
+    texts,
+    storedText,
+  );
   const submit = async () => {
-    const body: Limits = {
-      maxBytes: readLimit(maxBytes),
-      maxObjects: readLimit(maxObjects),
-      maxBytesPerObject: readLimit(maxBytesPerObject),
-    };
+    const [first] = changed.find(([, text]) => isZero(text)) ?? [];
+    setZero(first);
+    if (first !== undefined) return;
+    const body: Limits = Object.fromEntries(changed.map(([limit, text]) => [limit, readLimit(text)]));
     await put.mutateAsync({ path: { name }, body });
     onClose();
   };
   return (
     <Panel title={w.setQuota} onClose={onClose}>
-      <Form submit={t.ui.save} onSubmit={submit} onCancel={onClose}>
+      <Form submit={t.ui.save} disabled={changed.length === 0} onSubmit={submit} onCancel={onClose}>
         {(faultOf) => (
           <>
             <p class="quiet">{w.quotaText}</p>
-            <TextField
-              label={w.bytes}
-              value={maxBytes}
-              onChange={setBytes}
-              hint={w.bytesHint}
-              fault={faultOf('maxBytes')}
-            />
-            <TextField
-              label={w.objects}
-              value={maxObjects}
-              onChange={setObjects}
-              hint={w.objectsHint}
-              fault={faultOf('maxObjects')}
-            />
-            <TextField
-              label={w.largest}
-              value={maxBytesPerObject}
-              onChange={setLargest}
-              hint={w.bytesHint}
-              fault={faultOf('maxBytesPerObject')}
-            />
+            {fields.map(([limit, label, hint]) => (
+              <TextField
+                key={limit}
+                label={label}
+                value={texts[limit] ?? storedText(limit)}
+                onChange={(text) => setTexts({ ...texts, [limit]: text })}
+                hint={hint}
+                fault={zero === limit ? wordsOfLimits.zero : faultOf(limit)}
+              />
+            ))}
           </>
         )}
       </Form>
