@@ -59,7 +59,7 @@ const firstChunks = [
   { name: 'libraries', test: /node_modules\/(?:preact|@tanstack\/(?!virtual-core|react-virtual)|use-sync)/ },
   {
     name: 'kit',
-    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|mfa-devices|forbidden|selection|access-keys|secret-once|csv|state-chip|limits)\.tsx?$)/,
+    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|mfa-devices|forbidden|selection|access-keys|secret-once|csv|state-chip|limits|diff|stale)\.tsx?$)/,
   },
 ];
 

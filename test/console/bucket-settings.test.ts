@@ -64,6 +64,48 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     expect(await storedOf(world)).not.toHaveProperty('cors');
   });
 
+  test('a document that another client has replaced since the panel was opened is not replaced unseen', async () => {
+    const policyOf = (sid: string) =>
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Sid: sid,
+            Effect: 'Deny',
+            Principal: '*',
+            Action: 's3:PutObject',
+            Resource: 'arn:aws:s3:::shared/*',
+          },
+        ],
+      });
+    const tenant = await openUser(world.server, 'sharer', { actions: ['s3:*BucketPolicy', 's3:ListBucket'] });
+    await send(world.server, 'PUT', '/shared');
+    for (const as of [undefined, tenant]) {
+      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyOf('first') });
+      await using tab = await world.open('/buckets/shared/settings?family=policy', as && { as });
+      const panel = tab.page.getByRole('region', { name: 'policy' });
+      const area = panel.getByLabel('Document (JSON)');
+      await area.fill((await area.inputValue()).replace('first', 'mine'));
+      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyOf('colleague') });
+      const save = panel.getByRole('button', { name: 'Save' });
+      await save.click();
+      await panel.getByText('It was changed since you opened it').waitFor();
+      await panel.locator('del', { hasText: 'colleague' }).waitFor();
+      const stored = async () =>
+        (await send(world.server, 'GET', '/shared', { query: { policy: '' } })).text();
+      expect(await stored()).toContain('colleague');
+      expect(await tab.axe()).toEqual([]);
+      await save.click();
+      await panel.getByText('Saved.').waitFor();
+      expect(await stored()).toContain('mine');
+      // The form stays open, and its own save is no change of another client.
+      await area.fill((await area.inputValue()).replace('mine', 'again'));
+      await save.click();
+      await panel.getByText('Saved.').waitFor();
+      expect(await stored()).toContain('again');
+    }
+  });
+
   test('what a rule between parts refuses is shown too, and the fields of a family have their values', async () => {
     await using tab = await world.open('/buckets/photos/settings?family=lifecycle&view=json', {
       width: 'phone',

@@ -208,6 +208,41 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     expect(await tab.axe()).toEqual([]);
   });
 
+  test('a trust document and an inline policy that another client has replaced since are not replaced unseen', async () => {
+    const at = '/admin/v1/accounts/root-account/roles/keeper';
+    const documentOf = (sid: string, principal: object) => {
+      const [effect, action] =
+        'Principal' in principal ? ['Allow', 'sts:AssumeRole'] : ['Deny', 's3:PutObject'];
+      const statement = { Sid: sid, Effect: effect, Action: action, ...principal };
+      return JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+    };
+    const trust = (sid: string) => documentOf(sid, { Principal: { AWS: 'arn:aws:iam::root-account:root' } });
+    const inline = (sid: string) => documentOf(sid, { Resource: '*' });
+    const putInline = (sid: string) =>
+      send(world.server, 'PUT', `${at}/inline-policies/notes`, {
+        body: JSON.stringify({ document: inline(sid) }),
+      });
+    await send(world.server, 'POST', '/admin/v1/accounts/root-account/roles', {
+      body: JSON.stringify({ name: 'keeper', trust: trust('first') }),
+    });
+    await putInline('first');
+    await using tab = await world.open('/iam/roles?open=keeper');
+    const panel = tab.page.getByRole('region', { name: 'keeper' });
+    await panel.getByRole('button', { name: 'Edit' }).click();
+    await send(world.server, 'PUT', at, { body: JSON.stringify({ trust: trust('colleague') }) });
+    await putInline('colleague');
+    for (const form of await panel.locator('form', { has: tab.page.locator('textarea') }).all()) {
+      const area = form.locator('textarea');
+      await area.fill((await area.inputValue()).replace('first', 'mine'));
+      await form.getByRole('button', { name: 'Save' }).click();
+      await form.getByText('It was changed since you opened it').waitFor();
+      await form.locator('del', { hasText: 'colleague' }).waitFor();
+    }
+    const stored = async (path: string) => (await send(world.server, 'GET', path)).text();
+    expect(await stored(at)).toContain('colleague');
+    expect(await stored(`${at}/inline-policies/notes`)).toContain('colleague');
+  });
+
   test('a policy says who has it, with links, and a detachment and a deletion say what they concern', async () => {
     const post = (path: string, body: object) =>
       send(world.server, 'POST', `/admin/v1/accounts/root-account${path}`, {

@@ -237,6 +237,17 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     await panel.getByText('بيانات').waitFor();
     const stored = await (await send(server, 'GET', '/described/doc.txt', { query: { tagging: '' } })).text();
     expect(stored).toContain('<Key>stage</Key>');
+    // Tags that another client has replaced since the form was opened are not replaced unseen.
+    await panel.getByRole('button', { name: 'Edit tags' }).click();
+    await panel.getByLabel('Value 2').fill('mine');
+    await send(server, 'PUT', '/described/doc.txt', {
+      query: { tagging: '' },
+      body: '<Tagging><TagSet><Tag><Key>of</Key><Value>colleague</Value></Tag></TagSet></Tagging>',
+    });
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.locator('del', { hasText: 'of: colleague' }).waitFor();
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText('mine', { exact: true }).waitFor();
     await panel.getByRole('button', { name: 'Who can read this?' }).click();
     await panel.getByText(/^2 of \d callers can read this object\.$/).waitFor();
     expect(page.url()).toContain('view=readers');

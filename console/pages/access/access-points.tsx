@@ -13,6 +13,7 @@ import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Button, CheckField, Form, TextField } from '../../ui/form.tsx';
+import { Stale, useStaleCheck } from '../../ui/stale.tsx';
 import { Empty, Partial, Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Count, Time } from '../../ui/values.tsx';
@@ -295,6 +296,8 @@ function PointPolicy({ bucket, place, point }: Omit<DetailsProps, 'onGone'>) {
   const put = useStoreChange<string>(bucket, (document) => store.putPolicy(name, document));
   const remove = useStoreChange<string>(bucket, store.removePolicy);
   const mayPut = may('putPolicy');
+  const check = useStaleCheck(formatPolicy(stored.data ?? ''), text !== undefined);
+  const readStored = async () => formatPolicy(await store.readPolicy(name, new AbortController().signal));
   return (
     <section class="part">
       <h3>{w.policy}</h3>
@@ -319,6 +322,7 @@ function PointPolicy({ bucket, place, point }: Omit<DetailsProps, 'onGone'>) {
               submit={t.ui.save}
               disabled={current === '' || (text === undefined && document !== '')}
               onSubmit={async () => {
+                if (!(await check.isCurrent(readStored))) return;
                 await put.mutateAsync(current);
                 setText(undefined);
               }}
@@ -340,15 +344,18 @@ function PointPolicy({ bucket, place, point }: Omit<DetailsProps, 'onGone'>) {
               }
             >
               {(faultOf) => (
-                <TextField
-                  label={w.policyDocument}
-                  value={current}
-                  onChange={setText}
-                  hint={document === '' ? w.pointSample : w.pointPolicyHint}
-                  fault={faultOf('document')}
-                  lines={14}
-                  code
-                />
+                <>
+                  <TextField
+                    label={w.policyDocument}
+                    value={current}
+                    onChange={setText}
+                    hint={document === '' ? w.pointSample : w.pointPolicyHint}
+                    fault={faultOf('document')}
+                    lines={14}
+                    code
+                  />
+                  <Stale check={check} text={current} />
+                </>
               )}
             </Form>
           );

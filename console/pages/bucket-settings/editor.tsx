@@ -3,16 +3,18 @@
  * at their lines, and its removal.
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
+import type { Ref } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { ConfirmButton } from '../../ui/confirm.tsx';
+import { Diff } from '../../ui/diff.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Segments } from '../../ui/segments.tsx';
+import { StaleNotice, useStaleCheck } from '../../ui/stale.tsx';
 import { Failure, Reading } from '../../ui/states.tsx';
-import { Diff } from './diff.tsx';
 import { Fields } from './fields.tsx';
 import { lineAt, placeOf, placesOf, xmlPlaceOf } from './places.ts';
 import { samples } from './samples.ts';
@@ -36,6 +38,9 @@ export interface EditorProps {
 }
 
 const write = (document: unknown): string => JSON.stringify(document, null, 2);
+
+/** '' where nothing is set. */
+const writeStored = (stored: unknown): string => (stored === undefined ? '' : write(stored));
 
 const firstText = ({ family, stored, bucket, id = '' }: EditorProps): string =>
   write(stored ?? (family === 'acl' ? {} : samples[family](bucket, id)));
@@ -82,6 +87,9 @@ export function Editor(props: EditorProps) {
   const [text, setText] = useState(() => firstText(props));
   const [outcome, setOutcome] = useState<Outcome>({ is: 'edited' });
   const area = useRef<HTMLTextAreaElement>(null);
+  const current = useStaleCheck(writeStored(stored), true);
+  const { base, isStale } = current;
+  const readStored = async () => writeStored(await store.read());
   /** @returns whether the gateway would take the document, as far as the store can tell */
   const check = async (): Promise<boolean> => {
     // The area of the XML shows it.
@@ -98,7 +106,10 @@ export function Editor(props: EditorProps) {
   const save = async () => {
     if (!(await check())) return;
     setOutcome({ is: 'edited' });
+    if (!(await current.isCurrent(readStored))) return;
     await store.save(text);
+    // The gateway may write the document in another way.
+    current.rebase(await readStored().catch(() => text));
     setOutcome({ is: 'saved' });
     await readAgain(client);
   };
@@ -122,7 +133,7 @@ export function Editor(props: EditorProps) {
   };
   return (
     <>
-      {stored === undefined && outcome.is !== 'saved' && mayPut && <p class="quiet">{w.sample}</p>}
+      {base === '' && mayPut && <p class="quiet">{w.sample}</p>}
       {!mayPut && <p class="quiet">{w.readOnly}</p>}
       <Segments
         label={w.view}
@@ -155,26 +166,13 @@ export function Editor(props: EditorProps) {
               </div>
             )}
             {view === 'json' && (
-              <Field label={w.document} fault={outcome.is === 'no-json' ? outcome.fault : undefined}>
-                {(control) => (
-                  <textarea
-                    {...control}
-                    ref={area}
-                    class="input code"
-                    rows={16}
-                    spellcheck={false}
-                    readOnly={!mayPut}
-                    value={text}
-                    onInput={(event) => edit(event.currentTarget.value)}
-                  />
-                )}
-              </Field>
+              <JsonArea text={text} outcome={outcome} area={area} isReadOnly={!mayPut} onChange={edit} />
             )}
             {view === 'xml' && (
               <XmlArea
                 family={family}
                 text={text}
-                stored={stored === undefined || !mayPut ? undefined : write(stored)}
+                stored={base === '' || !mayPut ? undefined : base}
                 area={area}
                 xmlRef={xml}
                 isReadOnly={!mayPut}
@@ -185,7 +183,8 @@ export function Editor(props: EditorProps) {
                 }}
               />
             )}
-            {view !== 'xml' && stored !== undefined && mayPut && <Diff before={write(stored)} after={text} />}
+            {isStale && <StaleNotice />}
+            {view !== 'xml' && base !== '' && mayPut && <Diff before={base} after={text} />}
             <Said outcome={outcome} sound={store.sound} placeIn={placeIn} />
           </>
         )}
@@ -195,6 +194,31 @@ export function Editor(props: EditorProps) {
     </>
   );
 }
+
+interface JsonAreaProps {
+  readonly text: string;
+  readonly outcome: Outcome;
+  readonly area: Ref<HTMLTextAreaElement>;
+  readonly isReadOnly: boolean;
+  readonly onChange: (text: string) => void;
+}
+
+const JsonArea = ({ text, outcome, area, isReadOnly, onChange }: JsonAreaProps) => (
+  <Field label={w.document} fault={outcome.is === 'no-json' ? outcome.fault : undefined}>
+    {(control) => (
+      <textarea
+        {...control}
+        ref={area}
+        class="input code"
+        rows={16}
+        spellcheck={false}
+        readOnly={isReadOnly}
+        value={text}
+        onInput={(event) => onChange(event.currentTarget.value)}
+      />
+    )}
+  </Field>
+);
 
 interface FormAreaProps extends EditorProps {
   readonly text: string;

@@ -16,6 +16,8 @@ export interface DocumentStore {
   check(text: string): Promise<readonly Refusal[]>;
   /** The fields of the family and their values. */
   readSchema(): Promise<Schema>;
+  /** What is set now; undefined: nothing. @throws Refused, Unreachable */
+  read(): Promise<unknown>;
   /** @throws Refused, Unreachable */
   save(text: string): Promise<void>;
   /** @throws Refused, Unreachable */
@@ -32,6 +34,15 @@ interface OpenApi {
   readonly components?: { readonly schemas?: Readonly<Record<string, Schema>> };
 }
 
+type Documents = Readonly<Record<string, unknown>>;
+
+/** The configuration among those of the bucket, which are read by the same operation as for the page. */
+function pick(all: unknown, { family, id }: Omit<ConfigurationRef, 'bucket'>): unknown {
+  // The casts: the documents of the families have no common type; those of a family with ids are an object.
+  const found = (all as Documents)[family];
+  return id === undefined ? found : (found as Documents | undefined)?.[id];
+}
+
 /** A dry run names all that would be refused. */
 export function adminStore({ bucket, family, id }: ConfigurationRef): DocumentStore {
   const path = { name: bucket, family };
@@ -46,6 +57,10 @@ export function adminStore({ bucket, family, id }: ConfigurationRef): DocumentSt
     check: async (text) => (await put(text, { 'dry-run': true })).refusals,
     // The cast: the document has no type of its own.
     readSchema: async () => ((await read('GetOpenApi', {})) as OpenApi).components?.schemas?.[family] ?? {},
+    read: async () => {
+      const all = (await call('ListBucketConfigurations', { path: { name: bucket } })).configurations;
+      return pick(all, { family, id });
+    },
     save: async (text) => {
       await put(text, {});
     },
@@ -73,6 +88,11 @@ export function storageStore(ref: ConfigurationRef): DocumentStore {
       }));
     },
     readSchema: async () => (await documents()).schemaOf(ref.family),
+    read: async () => {
+      const { readConfigurations } = await documents();
+      const { signal } = new AbortController();
+      return pick(await readConfigurations(ref.bucket, [ref.family], signal), ref);
+    },
     save: async (text) => {
       const { readDocument, writeConfiguration } = await documents();
       await writeConfiguration(ref, readDocument(ref.family, text).value);

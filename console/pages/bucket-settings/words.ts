@@ -49,7 +49,6 @@ export const w = words({
     atLeast: (min: string) => `at least ${min}`,
     characters: (max: string) => `at most ${max} characters`,
     check: 'Check',
-    changes: 'Changes to the stored document',
     sound: 'The gateway would accept this document.',
     wellFormed:
       'The document has the form of its family. The gateway applies its other rules when it is saved.',
@@ -117,7 +116,6 @@ export const w = words({
     atLeast: (min) => `mindestens ${min}`,
     characters: (max) => `höchstens ${max} Zeichen`,
     check: 'Prüfen',
-    changes: 'Änderungen am gespeicherten Dokument',
     sound: 'Das Gateway würde dieses Dokument annehmen.',
     wellFormed:
       'Das Dokument hat die Form seiner Familie. Die weiteren Regeln wendet das Gateway beim Speichern an.',

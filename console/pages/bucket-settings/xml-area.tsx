@@ -3,9 +3,9 @@ import { useQuery } from '@tanstack/react-query';
 import type { Ref } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
+import { Diff } from '../../ui/diff.tsx';
 import { Field } from '../../ui/form.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
-import { Diff } from './diff.tsx';
 import { w } from './words.ts';
 
 interface XmlAreaProps {

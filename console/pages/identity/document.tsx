@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
+import { Stale, useStaleCheck } from '../../ui/stale.tsx';
 import { formatPolicy } from '../why/policies.ts';
 import { w } from './words.ts';
 
@@ -60,20 +61,29 @@ interface StoredDocumentProps {
   readonly field: 'document' | 'trust';
   /** Undefined where the caller may not change it. */
   readonly onSave: ((text: string) => Promise<unknown>) | undefined;
+  /** Reads `stored` again. */
+  readonly readStored: () => Promise<string>;
 }
 
 /** A document that exists, to read or to change. */
-export function StoredDocument({ stored, field, onSave }: StoredDocumentProps) {
+export function StoredDocument({ stored, field, onSave, readStored }: StoredDocumentProps) {
   const [text, setText] = useState<string>();
+  const check = useStaleCheck(formatPolicy(stored), text !== undefined);
   const current = text ?? formatPolicy(stored);
   if (onSave === undefined) return <DocumentField value={current} onChange={undefined} />;
   const save = async () => {
+    if (!(await check.isCurrent(async () => formatPolicy(await readStored())))) return;
     await onSave(current);
     setText(undefined);
   };
   return (
     <Form submit={t.ui.save} disabled={text === undefined} onSubmit={save}>
-      {(faultOf) => <DocumentField value={current} onChange={setText} fault={faultOf(field)} />}
+      {(faultOf) => (
+        <>
+          <DocumentField value={current} onChange={setText} fault={faultOf(field)} />
+          <Stale check={check} text={current} />
+        </>
+      )}
     </Form>
   );
 }

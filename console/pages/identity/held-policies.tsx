@@ -1,12 +1,13 @@
 /** The policies of a user, group or role: managed ones that are attached, and those that are a part of it. */
 import { useState } from 'preact/hooks';
 import type { Allowed } from '../../app/allowed.ts';
-import type { AdminOperationName } from '../../app/client.ts';
+import { type AdminOperationName, call, isMissing } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Button, Form, SelectField, TextField } from '../../ui/form.tsx';
+import { Stale, useStaleCheck } from '../../ui/stale.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { formatPolicy, inline } from '../why/policies.ts';
 import { allowOf, DocumentField, readActions } from './document.tsx';
@@ -189,8 +190,9 @@ interface InlineEditorProps extends HeldProps {
   readonly onClose: () => void;
 }
 
-function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEditorProps) {
+function InlineEditor({ account, kind, name, policy, mayPut, allowed, onClose }: InlineEditorProps) {
   const operations = inline[kind];
+  const mayGet = may(allowed, operations.get);
   const [newName, setNewName] = useState(policy);
   const [text, setText] = useState<string | undefined>(policy === '' ? allowOf(readActions, '') : undefined);
   const pathOf = (of: string) => ({ account, [kind]: name, policy: of }) as never;
@@ -200,6 +202,20 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
     { enabled: policy !== '' },
   );
   const put = useChange(operations.put as 'PutIamUserInlinePolicy', [readers[kind], operations.get]);
+  const check = useStaleCheck(
+    stored.data === undefined ? '' : formatPolicy(stored.data.document),
+    text !== undefined,
+  );
+  /** '' where the name is free. */
+  const readStored = async (): Promise<string> => {
+    try {
+      const ask = { path: pathOf(newName) };
+      return formatPolicy((await call(operations.get as 'GetIamUserInlinePolicy', ask)).document);
+    } catch (cause) {
+      if (isMissing(cause)) return '';
+      throw cause;
+    }
+  };
   const current = text ?? (stored.data && formatPolicy(stored.data.document));
   if (current === undefined) return stored.error ? <Failure error={stored.error} /> : <Skeleton rows={4} />;
   if (!mayPut) return <DocumentField label={policy} value={current} onChange={undefined} />;
@@ -209,6 +225,7 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
       disabled={newName === ''}
       onCancel={onClose}
       onSubmit={async () => {
+        if (mayGet && !(await check.isCurrent(readStored))) return;
         await put.mutateAsync({ path: pathOf(newName), body: { document: current } });
         onClose();
       }}
@@ -217,6 +234,7 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
         <>
           <TextField label={w.name} value={newName} onChange={setNewName} readonly={policy !== ''} code />
           <DocumentField value={current} onChange={setText} fault={faultOf('document')} />
+          <Stale check={check} text={current} />
         </>
       )}
     </Form>

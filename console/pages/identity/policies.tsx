@@ -1,5 +1,5 @@
 /** Managed policies of an account: their documents, and which users, groups and roles have them. */
-import type { Answer } from '../../app/client.ts';
+import { type Answer, call } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
@@ -120,6 +120,7 @@ function PolicyPanel({ account, name, allowed, onGone }: PanelProps) {
                   ? (document) => put.mutateAsync({ path, body: { document } })
                   : undefined
               }
+              readStored={async () => (await call('GetIamPolicy', { path })).document}
             />
           </Part>
           {may(allowed, 'DeleteIamPolicy') && (

@@ -1,4 +1,5 @@
 /** Roles of an account: who may assume them, and their policies. */
+import { call } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
@@ -69,6 +70,7 @@ function RolePanel({ account, name, allowed, onGone }: PanelProps) {
               onSave={
                 may(allowed, 'PutIamRole') ? (trust) => put.mutateAsync({ path, body: { trust } }) : undefined
               }
+              readStored={async () => (await call('GetIamRole', { path })).trust}
             />
           </Part>
           <HeldPolicies

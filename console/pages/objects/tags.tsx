@@ -2,14 +2,16 @@
 import { useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import { useSearchState } from '../../app/url.ts';
+import { storage } from '../../storage/client.ts';
 import { useStorageChange } from '../../storage/queries.ts';
 import { escapeXml } from '../../storage/xml.ts';
 import { t } from '../../text/text.ts';
 import { Facts } from '../../ui/facts.tsx';
 import { Button, Form } from '../../ui/form.tsx';
+import { Stale, useStaleCheck } from '../../ui/stale.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { visible } from './listing.ts';
-import { type Tag, useTags } from './versions.tsx';
+import { readTags, type Tag, useTags } from './versions.tsx';
 import { wordsOfTags as w } from './words.ts';
 
 /** The most that an object may have (public API). */
@@ -61,6 +63,13 @@ export function Tags({ bucket, objectKey: key }: TagsProps) {
   );
 }
 
+/** The gateway does not say in which order it stores them. */
+const linesOf = (tags: readonly Tag[]): string =>
+  tags
+    .map(({ name, value }) => `${visible(name)}: ${visible(value)}`)
+    .toSorted()
+    .join('\n');
+
 interface TagsFormProps extends TagsProps {
   readonly tags: readonly Tag[];
   readonly onClose: () => void;
@@ -71,13 +80,17 @@ function TagsForm({ bucket, objectKey: key, tags, onClose }: TagsFormProps) {
   const change = useStorageChange();
   const set = (index: number, tag: Partial<Tag>) =>
     setRows(rows.map((each, at) => (at === index ? { ...each, ...tag } : each)));
+  const check = useStaleCheck(linesOf(tags), true);
+  const named = rows.filter(({ name }) => name !== '');
+  const tagging = { bucket, key, query: { tagging: '' } };
+  const readStored = async () => linesOf(readTags(await storage({ method: 'GET', ...tagging })));
   const save = async () => {
-    const set = rows
-      .filter(({ name }) => name !== '')
+    if (!(await check.isCurrent(readStored))) return;
+    const set = named
       .map(({ name, value }) => `<Tag><Key>${escapeXml(name)}</Key><Value>${escapeXml(value)}</Value></Tag>`)
       .join('');
     const body = `<Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet>${set}</TagSet></Tagging>`;
-    await change.mutateAsync({ method: 'PUT', bucket, key, query: { tagging: '' }, body });
+    await change.mutateAsync({ method: 'PUT', ...tagging, body });
     onClose();
   };
   return (
@@ -120,6 +133,7 @@ function TagsForm({ bucket, objectKey: key, tags, onClose }: TagsFormProps) {
               {w.add}
             </Button>
           </div>
+          <Stale check={check} text={linesOf(named)} />
         </>
       )}
     </Form>

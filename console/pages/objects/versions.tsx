@@ -2,6 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useAllowed } from '../../app/allowed.ts';
 import { useSearchState } from '../../app/url.ts';
+import type { StorageReply } from '../../storage/client.ts';
 import { useStorage } from '../../storage/queries.ts';
 import { childrenOf, textIn } from '../../storage/xml.ts';
 import { t } from '../../text/text.ts';
@@ -250,15 +251,12 @@ export interface Tag {
   readonly value: string;
 }
 
+export const readTags = ({ xml }: StorageReply): readonly Tag[] =>
+  (xml === undefined ? [] : childrenOf(xml, 'TagSet'))
+    .flatMap((set) => childrenOf(set, 'Tag'))
+    .map((tag) => ({ name: textIn(tag, 'Key') ?? '', value: textIn(tag, 'Value') ?? '' }));
+
 export const useTags = (
   { bucket, objectKey: key, versionId }: Of & { readonly versionId?: string },
   enabled: boolean,
-) =>
-  useStorage(
-    { method: 'GET', bucket, key, query: { tagging: '', versionId } },
-    ({ xml }): readonly Tag[] =>
-      (xml === undefined ? [] : childrenOf(xml, 'TagSet'))
-        .flatMap((set) => childrenOf(set, 'Tag'))
-        .map((tag) => ({ name: textIn(tag, 'Key') ?? '', value: textIn(tag, 'Value') ?? '' })),
-    { enabled },
-  );
+) => useStorage({ method: 'GET', bucket, key, query: { tagging: '', versionId } }, readTags, { enabled });

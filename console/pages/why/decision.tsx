@@ -12,6 +12,7 @@ import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Button, Form, TextField } from '../../ui/form.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { Stale, useStaleCheck } from '../../ui/stale.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
@@ -243,6 +244,7 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
   const client = useQueryClient();
   const [text, setText] = useState(stored);
   const [tried, setTried] = useState<{ readonly text: string; readonly answer: Decision }>();
+  const check = useStaleCheck(stored, true);
   const isTried = tried?.text === text;
   const tryIt = async () => {
     const answer = await call('ExplainDecision', {
@@ -251,6 +253,7 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
     setTried({ text, answer });
   };
   const save = async () => {
+    if (!(await check.isCurrent(() => readPolicy(place)))) return;
     await savePolicy(place, text);
     onClose();
     await Promise.all(
@@ -278,6 +281,7 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
               lines={16}
               code
             />
+            <Stale check={check} text={text} />
             {isTried && tried !== undefined && <Compared answer={tried.answer} />}
           </>
         )}

@@ -1,6 +1,10 @@
 /** What an edit changes, by line: shown before it is saved. */
-import { formatNumber } from '../../text/text.ts';
-import { w } from './words.ts';
+import { formatNumber, words } from '../text/text.ts';
+
+const w = words({
+  en: { changes: 'Changes to the stored document' },
+  de: { changes: 'Änderungen am gespeicherten Dokument' },
+});
 
 interface Line {
   readonly is: 'same' | 'removed' | 'added';
