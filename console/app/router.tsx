@@ -10,6 +10,7 @@ import {
   Outlet,
 } from '@tanstack/react-router';
 import { Failure, NotFound } from '../ui/states.tsx';
+import { UnsavedGuard } from '../ui/unsaved-guard.tsx';
 import { basePath } from './base-path.ts';
 import { builtPages, type PageName, pageAt, pageOf } from './pages.ts';
 import { Shell } from './shell.tsx';
@@ -23,6 +24,7 @@ const root = createRootRoute({
   component: () => (
     <Shell>
       <Outlet />
+      <UnsavedGuard />
     </Shell>
   ),
   notFoundComponent: NotFound,

@@ -16,21 +16,29 @@ export function writeSearch(search: Search): string {
   return text === '' ? '' : `?${text}`;
 }
 
+interface How {
+  readonly push?: boolean;
+  readonly keepsForms?: boolean;
+}
+
 /**
  * Reads and changes parameters of the address; undefined or '' removes one. `push`: Back returns to the state before (a panel, a tab);
- * otherwise the entry of the history is replaced (a filter while it is typed).
+ * otherwise the entry of the history is replaced (a filter while it is typed). `keepsForms`: what is open stays, so that nothing unsaved is asked about.
  */
-export function useSearchState(): readonly [
-  Search,
-  (change: Search, how?: { readonly push?: boolean }) => void,
-] {
+export function useSearchState(): readonly [Search, (change: Search, how?: How) => void] {
   // The cast: `parseSearch` above makes every value a text.
   const search = useLocation().search as unknown as Search;
   const navigate = useNavigate();
   const set = useCallback(
-    (change: Search, { push = false }: { readonly push?: boolean } = {}) => {
+    (change: Search, { push = false, keepsForms = false }: How = {}) => {
       const next = (before: Search) => ({ ...before, ...change });
-      navigate({ to: '.', search: next as never, replace: !push, resetScroll: false }).catch(() => {});
+      navigate({
+        to: '.',
+        search: next as never,
+        replace: !push,
+        resetScroll: false,
+        ignoreBlocker: keepsForms,
+      }).catch(() => {});
     },
     [navigate],
   );

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { t } from '../text/text.ts';
 import { Button } from './form.tsx';
+import { GuardsForms } from './unsaved.ts';
 
 interface DialogProps {
   readonly title: string;
@@ -39,7 +40,7 @@ export function Dialog({ title, hideTitle = false, class: className = '', childr
           <h2 id={id}>{title}</h2>
           {!hideTitle && <Button icon="close" label={t.ui.close} onClick={onClose} />}
         </header>
-        {children}
+        <GuardsForms.Provider value={false}>{children}</GuardsForms.Provider>
       </div>
     </dialog>
   );
@@ -81,7 +82,9 @@ export function Panel({ title, children, actions, onClose }: PanelProps) {
         {actions}
         <Button icon="close" label={t.ui.close} onClick={onClose} />
       </header>
-      <div class="panel-body">{children}</div>
+      <div class="panel-body">
+        <GuardsForms.Provider value>{children}</GuardsForms.Provider>
+      </div>
     </section>
   );
 }

@@ -1,10 +1,11 @@
 /** Forms: buttons, fields with their label, hint and fault, and a form that shows what the gateway refused. */
 import type { ComponentChildren } from 'preact';
-import { useId, useState } from 'preact/hooks';
+import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Refused } from '../app/client.ts';
 import { t } from '../text/text.ts';
 import { Icon, type IconName } from './icons.tsx';
 import { Failure } from './states.tsx';
+import { GuardsForms, submitting, useUnsaved } from './unsaved.ts';
 
 export interface ButtonProps {
   readonly children?: ComponentChildren;
@@ -270,13 +271,23 @@ export const CheckField = ({ label, value, onChange, disabled = false }: CheckFi
   </label>
 );
 
+/** A choice is made again in a moment, a text is not. */
+const typedFields = 'textarea, input:not([type=checkbox], [type=radio], [type=range])';
+
 interface FormProps {
   readonly children: (fault: (field: string) => string | undefined) => ComponentChildren;
   readonly submit: string;
   readonly kind?: 'primary' | 'danger';
   readonly disabled?: boolean;
-  /** What it throws is shown above the buttons; a refusal that names a field is shown at that field too. */
-  readonly onSubmit: () => Promise<void>;
+  /**
+   * What it throws is shown above the buttons; a refusal that names a field is shown at that field too. It returns false where it has
+   * stored nothing, so that the text is unsaved still.
+   */
+  readonly onSubmit: () => Promise<unknown>;
+  /** For a form whose buttons change it too; typed text is seen without it. */
+  readonly isChanged?: boolean;
+  /** Whether the router asks before an edited form is left. Default: where the form is in a panel. */
+  readonly isGuarded?: boolean;
   readonly onCancel?: () => void;
   /** Further buttons beside those of the form. */
   readonly tools?: ComponentChildren;
@@ -290,7 +301,25 @@ export function Form({
   onSubmit,
   onCancel,
   tools,
+  isChanged = false,
+  isGuarded,
 }: FormProps) {
+  const isInPanel = useContext(GuardsForms);
+  const setUnsaved = useUnsaved();
+  const isTyped = useRef(false);
+  const isNowChanged = useRef(isChanged);
+  isNowChanged.current = isChanged;
+  const setTyped = (next: boolean) => {
+    isTyped.current = next;
+    setUnsaved((isGuarded ?? isInPanel) && (next || isNowChanged.current) ? 'form' : undefined);
+  };
+  useLayoutEffect(() => setTyped(isTyped.current), [isChanged]);
+  const cancel =
+    onCancel &&
+    (() => {
+      setUnsaved(undefined);
+      onCancel();
+    });
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
   const run = async (event: Event) => {
@@ -298,7 +327,7 @@ export function Form({
     setBusy(true);
     setError(undefined);
     try {
-      await onSubmit();
+      if ((await submitting(onSubmit)) !== false) setTyped(false);
     } catch (cause) {
       setError(cause);
     } finally {
@@ -308,7 +337,11 @@ export function Form({
   const faultOf = (field: string) =>
     error instanceof Refused && error.details['field'] === field ? error.message : undefined;
   return (
-    <form class="stack" onSubmit={run}>
+    <form
+      class="stack"
+      onSubmit={run}
+      onInput={({ target }) => target instanceof Element && target.matches(typedFields) && setTyped(true)}
+    >
       {children(faultOf)}
       {error !== undefined && <Failure error={error} />}
       <div class="actions">
@@ -316,7 +349,7 @@ export function Form({
           {submit}
         </Button>
         {tools}
-        {onCancel !== undefined && <Button onClick={onCancel}>{t.ui.cancel}</Button>}
+        {cancel !== undefined && <Button onClick={cancel}>{t.ui.cancel}</Button>}
       </div>
     </form>
   );

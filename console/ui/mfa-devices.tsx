@@ -2,7 +2,7 @@
  * The virtual MFA devices of a user or of the caller: a new one with its secret, which is shown once, and the two codes that enable it;
  * resynchronization, deactivation, and devices that were created and never enabled.
  */
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { useSearchState } from '../app/url.ts';
 import { words } from '../text/text.ts';
 import { Chip } from './chip.tsx';
@@ -10,6 +10,7 @@ import { Confirm } from './confirm.tsx';
 import { Copy } from './copy.tsx';
 import { Button, Form, TextField } from './form.tsx';
 import { Icon } from './icons.tsx';
+import { useUnsaved } from './unsaved.ts';
 import { Count, Time } from './values.tsx';
 
 const w = words({
@@ -126,7 +127,7 @@ export function MfaDevices(props: MfaDevicesProps) {
   const open = made === undefined ? (search[parameter] ?? '') : '';
   const show = (next: string | undefined) => {
     setNote('');
-    setSearch({ [parameter]: next }, { push: next !== undefined });
+    setSearch({ [parameter]: next }, { push: next !== undefined, keepsForms: true });
   };
   const close = () => show(undefined);
   return (
@@ -319,26 +320,30 @@ interface NewSecretProps {
   readonly onCancel: () => void;
 }
 
-const NewSecret = ({ made, onEnable, onCancel }: NewSecretProps) => (
-  <section class="secret" aria-label={w.secretTitle}>
-    <p>
-      <Icon name="key" /> <strong>{w.secretTitle}</strong>
-    </p>
-    <p role="status">{w.warning}</p>
-    {/* Above each other: also on a phone the whole secret is seen. */}
-    <dl style={{ display: 'grid', gridTemplateColumns: 'minmax(0, 1fr)', gap: '4px' }}>
-      <dt>{w.secret}</dt>
-      <dd>
-        <Copy text={made.seed} />
-      </dd>
-      <dt>{w.address}</dt>
-      <dd>
-        <Copy text={made.uri} />
-      </dd>
-    </dl>
-    <CodesForm submit={w.enable} onSubmit={onEnable} onCancel={onCancel} />
-  </section>
-);
+function NewSecret({ made, onEnable, onCancel }: NewSecretProps) {
+  const setUnsaved = useUnsaved();
+  useLayoutEffect(() => setUnsaved('secret'), [setUnsaved]);
+  return (
+    <section class="secret" aria-label={w.secretTitle}>
+      <p>
+        <Icon name="key" /> <strong>{w.secretTitle}</strong>
+      </p>
+      <p role="status">{w.warning}</p>
+      {/* Above each other: also on a phone the whole secret is seen. */}
+      <dl style={{ display: 'grid', gridTemplateColumns: 'minmax(0, 1fr)', gap: '4px' }}>
+        <dt>{w.secret}</dt>
+        <dd>
+          <Copy text={made.seed} />
+        </dd>
+        <dt>{w.address}</dt>
+        <dd>
+          <Copy text={made.uri} />
+        </dd>
+      </dl>
+      <CodesForm submit={w.enable} onSubmit={onEnable} onCancel={onCancel} />
+    </section>
+  );
+}
 
 interface CodesFormProps {
   readonly submit: string;

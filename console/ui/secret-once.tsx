@@ -1,8 +1,10 @@
 /** A new access key with its secret, which the gateway shows once: it lives in the memory of the component, and is gone with it. */
+import { useLayoutEffect } from 'preact/hooks';
 import { words } from '../text/text.ts';
 import { Copy } from './copy.tsx';
 import { Button } from './form.tsx';
 import { Icon } from './icons.tsx';
+import { useUnsaved } from './unsaved.ts';
 
 const w = words({
   en: {
@@ -27,26 +29,36 @@ export interface NewKey {
   readonly secretKey: string;
 }
 
-export const SecretOnce = ({ made, onDone }: { readonly made: NewKey; readonly onDone: () => void }) => (
-  <section class="secret" role="status" aria-label={w.title}>
-    <p>
-      <Icon name="key" /> <strong>{w.title}</strong>
-    </p>
-    <p>{w.warning}</p>
-    <dl class="secret-pair">
-      <dt>{w.accessKey}</dt>
-      <dd>
-        <Copy text={made.accessKey} />
-      </dd>
-      <dt>{w.secretKey}</dt>
-      <dd>
-        <Copy text={made.secretKey} />
-      </dd>
-    </dl>
-    <div class="actions">
-      <Button kind="primary" onClick={onDone}>
-        {w.done}
-      </Button>
-    </div>
-  </section>
-);
+export function SecretOnce({ made, onDone }: { readonly made: NewKey; readonly onDone: () => void }) {
+  const setUnsaved = useUnsaved();
+  useLayoutEffect(() => setUnsaved('secret'), [setUnsaved]);
+  return (
+    <section class="secret" role="status" aria-label={w.title}>
+      <p>
+        <Icon name="key" /> <strong>{w.title}</strong>
+      </p>
+      <p>{w.warning}</p>
+      <dl class="secret-pair">
+        <dt>{w.accessKey}</dt>
+        <dd>
+          <Copy text={made.accessKey} />
+        </dd>
+        <dt>{w.secretKey}</dt>
+        <dd>
+          <Copy text={made.secretKey} />
+        </dd>
+      </dl>
+      <div class="actions">
+        <Button
+          kind="primary"
+          onClick={() => {
+            setUnsaved(undefined);
+            onDone();
+          }}
+        >
+          {w.done}
+        </Button>
+      </div>
+    </section>
+  );
+}

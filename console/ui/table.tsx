@@ -126,7 +126,7 @@ function Tools<Row>({
           label={`${t.ui.filter}: ${label}`}
           placeholder={t.ui.filter}
           value={search[`${name}q`] ?? ''}
-          onInput={(text) => setSearch({ [`${name}q`]: text })}
+          onInput={(text) => setSearch({ [`${name}q`]: text }, { keepsForms: true })}
         />
       )}
       {tools}
@@ -136,7 +136,7 @@ function Tools<Row>({
 
 function NoMatch({ name }: { readonly name: string }) {
   const [, setSearch] = useSearchState();
-  const clear = () => setSearch({ [`${name}q`]: undefined });
+  const clear = () => setSearch({ [`${name}q`]: undefined }, { keepsForms: true });
   return (
     <Empty icon="search" text={t.ui.noMatch} action={<Button onClick={clear}>{t.ui.clearFilter}</Button>} />
   );
@@ -181,7 +181,7 @@ function Body<Row extends object>({
   const below = items === undefined ? 0 : virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
   const turn = (column: Column<Row>) => {
     const next = id !== column.id ? column.id : isDown ? undefined : `-${column.id}`;
-    setSearch({ [`${name}sort`]: next });
+    setSearch({ [`${name}sort`]: next }, { keepsForms: true });
   };
   return (
     <ScrollRegion label={label} isTall={isVirtual} region={region}>

@@ -106,6 +106,52 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     }
   });
 
+  test('an edited form is left only after a question; one that was saved, cancelled or not edited without', async () => {
+    await send(world.server, 'PUT', '/edited');
+    await using tab = await world.open('/buckets/edited/settings');
+    const { page } = tab;
+    const panel = page.getByRole('region', { name: 'cors' });
+    const area = panel.getByLabel('Document (JSON)');
+    const question = page.getByRole('dialog', { name: 'Discard your changes?' });
+    const openEditor = async () => {
+      await page.getByRole('button', { name: 'cors' }).click();
+      await panel.getByRole('button', { name: 'JSON', exact: true }).click();
+    };
+    await openEditor();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await openEditor();
+    await area.fill('{"CORSRule":[{"AllowedOrigin":["https://mine.example"],"AllowedMethod":["GET"]}]}');
+    for (const leave of [
+      () => page.keyboard.press('Escape'),
+      () => page.evaluate(() => history.back()),
+      () => page.getByRole('button', { name: 'lifecycle' }).click(),
+      () => page.getByRole('link', { name: 'Usage' }).click(),
+    ]) {
+      await leave();
+      await question.getByRole('button', { name: 'Stay' }).click();
+      await question.waitFor({ state: 'detached' });
+      expect(await area.inputValue()).toContain('mine.example');
+    }
+    // Another view of the same text leaves nothing.
+    await panel.getByRole('button', { name: 'Form', exact: true }).click();
+    await panel.getByRole('button', { name: 'JSON', exact: true }).click();
+    await page.keyboard.press('Escape');
+    await question.getByRole('button', { name: 'Discard' }).click();
+    await panel.waitFor({ state: 'detached' });
+    await openEditor();
+    expect(await area.inputValue()).not.toContain('mine.example');
+    await area.fill('{"CORSRule":[{"AllowedOrigin":["https://mine.example"],"AllowedMethod":["GET"]}]}');
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText('Saved.').waitFor();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await tab.go('/buckets/edited/usage?quota=1');
+    await page.getByLabel('Objects', { exact: true }).fill('3');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('region', { name: 'Set quota' }).waitFor({ state: 'detached' });
+  });
+
   test('what a rule between parts refuses is shown too, and the fields of a family have their values', async () => {
     await using tab = await world.open('/buckets/photos/settings?family=lifecycle&view=json', {
       width: 'phone',

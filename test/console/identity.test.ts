@@ -144,6 +144,50 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     await panel.getByText('active', { exact: true }).first().waitFor();
   });
 
+  test('a secret that is shown once is left only after a question, by whichever way', async () => {
+    await send(world.server, 'POST', '/admin/v1/accounts/root-account/users', {
+      body: '{"name":"forgetful"}',
+    });
+    await using tab = await world.open('/iam/users');
+    const { page } = tab;
+    const open = (name: string) => page.getByRole('row', { name }).getByRole('button').first();
+    await open('forgetful').click();
+    const panel = page.getByRole('region', { name: 'forgetful' });
+    await panel.getByRole('button', { name: 'Create key' }).click();
+    const pair = await readOnce(tab);
+    const question = page.getByRole('dialog', { name: 'Leave without the secret?' });
+    const stay = question.getByRole('button', { name: 'Stay' });
+    const ways: readonly (() => Promise<unknown>)[] = [
+      () => page.keyboard.press('Escape'),
+      () => panel.getByRole('button', { name: 'Close' }).click(),
+      () => page.evaluate(() => history.back()),
+      () => open('clerk').click(),
+      () => page.getByRole('link', { name: 'Groups' }).click(),
+      () => page.getByRole('link', { name: 'Buckets' }).click(),
+    ];
+    for (const leave of ways) {
+      await leave();
+      await stay.waitFor();
+      if (leave === ways[0]) expect(await tab.axe()).toEqual([]);
+      await stay.click();
+      await question.waitFor({ state: 'detached' });
+      expect(await readOnce(tab)).toEqual(pair);
+      await page.waitForURL('**/iam/users?open=forgetful');
+    }
+    // The filter of the list leaves the panel open.
+    await page.getByRole('searchbox', { name: /^Filter/ }).fill('f');
+    await page.waitForURL('**q=f*');
+    await panel.getByRole('button', { name: 'I have stored it' }).click();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await open('forgetful').click();
+    await panel.getByRole('button', { name: 'Create key' }).click();
+    await readOnce(tab);
+    await page.keyboard.press('Escape');
+    await question.getByRole('button', { name: 'Leave' }).click();
+    await panel.waitFor({ state: 'detached' });
+  });
+
   test('a user whose policy was refused is not created twice when the form is sent again', async () => {
     await using tab = await world.open('/iam/users?create=1');
     const { page } = tab;

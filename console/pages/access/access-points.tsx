@@ -322,9 +322,10 @@ function PointPolicy({ bucket, place, point }: Omit<DetailsProps, 'onGone'>) {
               submit={t.ui.save}
               disabled={current === '' || (text === undefined && document !== '')}
               onSubmit={async () => {
-                if (!(await check.isCurrent(readStored))) return;
+                if (!(await check.isCurrent(readStored))) return false;
                 await put.mutateAsync(current);
                 setText(undefined);
+                return true;
               }}
               tools={
                 document !== '' &&

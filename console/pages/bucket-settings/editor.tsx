@@ -74,7 +74,7 @@ function useView({ family, mayReadSchema }: EditorProps) {
   ];
   const first = mayReadSchema && family !== 'policy' ? 'form' : 'json';
   const view = all.find((each) => each === search['view']) ?? first;
-  return { all, view, setView: (next: View) => setSearch({ view: next }) };
+  return { all, view, setView: (next: View) => setSearch({ view: next }, { keepsForms: true }) };
 }
 
 export function Editor(props: EditorProps) {
@@ -85,6 +85,8 @@ export function Editor(props: EditorProps) {
   const form = useRef<HTMLDivElement>(null);
   const [hasXmlFault, setXmlFault] = useState(false);
   const [text, setText] = useState(() => firstText(props));
+  /** The text that was opened or saved last. */
+  const [clean, setClean] = useState(text);
   const [outcome, setOutcome] = useState<Outcome>({ is: 'edited' });
   const area = useRef<HTMLTextAreaElement>(null);
   const current = useStaleCheck(writeStored(stored), true);
@@ -104,14 +106,16 @@ export function Editor(props: EditorProps) {
     return refusals.length === 0;
   };
   const save = async () => {
-    if (!(await check())) return;
+    if (!(await check())) return false;
     setOutcome({ is: 'edited' });
-    if (!(await current.isCurrent(readStored))) return;
+    if (!(await current.isCurrent(readStored))) return false;
     await store.save(text);
     // The gateway may write the document in another way.
     current.rebase(await readStored().catch(() => text));
+    setClean(text);
     setOutcome({ is: 'saved' });
     await readAgain(client);
+    return true;
   };
   const edit = (next: string) => {
     setText(next);
@@ -148,6 +152,7 @@ export function Editor(props: EditorProps) {
         submit={t.ui.save}
         disabled={!mayPut}
         onSubmit={save}
+        isChanged={text !== clean}
         tools={
           mayPut && (
             <Button

@@ -156,7 +156,7 @@ export default function BucketsPage() {
                 label={w.search}
                 value={search['q'] ?? ''}
                 maxLength={63}
-                onInput={(q) => setSearch({ q })}
+                onInput={(q) => setSearch({ q }, { keepsForms: true })}
               />
             }
             empty={

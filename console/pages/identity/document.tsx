@@ -72,9 +72,10 @@ export function StoredDocument({ stored, field, onSave, readStored }: StoredDocu
   const current = text ?? formatPolicy(stored);
   if (onSave === undefined) return <DocumentField value={current} onChange={undefined} />;
   const save = async () => {
-    if (!(await check.isCurrent(async () => formatPolicy(await readStored())))) return;
+    if (!(await check.isCurrent(async () => formatPolicy(await readStored())))) return false;
     await onSave(current);
     setText(undefined);
+    return true;
   };
   return (
     <Form submit={t.ui.save} disabled={text === undefined} onSubmit={save}>

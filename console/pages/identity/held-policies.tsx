@@ -225,9 +225,10 @@ function InlineEditor({ account, kind, name, policy, mayPut, allowed, onClose }:
       disabled={newName === ''}
       onCancel={onClose}
       onSubmit={async () => {
-        if (mayGet && !(await check.isCurrent(readStored))) return;
+        if (mayGet && !(await check.isCurrent(readStored))) return false;
         await put.mutateAsync({ path: pathOf(newName), body: { document: current } });
         onClose();
+        return true;
       }}
     >
       {(faultOf) => (

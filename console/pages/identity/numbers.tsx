@@ -32,20 +32,25 @@ function Numbers<Name extends string>({ title, hint, fields, values, onSave }: N
   const unitOf = (name: Name) => units.get(name) ?? 'count';
   const storedText = (name: Name) => writeNumber(values[name] ?? 0, unitOf(name));
   const changed = findChanged([...units.keys()], texts, storedText);
+  const reject = (name: Name, message: string) => {
+    setFaulty([name, message]);
+    return false;
+  };
   const save = async () => {
     setSaved(false);
     setFaulty(undefined);
     const numbers: Partial<Record<Name, number>> = {};
     for (const [name, text] of changed) {
-      if (isZero(text)) return setFaulty([name, wordsOfLimits.zero]);
+      if (isZero(text)) return reject(name, wordsOfLimits.zero);
       const value = text === '' ? 0 : unitOf(name) === 'bytes' ? parseBytes(text) : Number(text);
       if (value === undefined || !Number.isSafeInteger(value) || value < 0)
-        return setFaulty([name, w.noNumber(text)]);
+        return reject(name, w.noNumber(text));
       numbers[name] = value;
     }
     await onSave?.(numbers);
     setTexts({});
     setSaved(true);
+    return true;
   };
   const isReadonly = onSave === undefined;
   const inside = (faultOf: (field: string) => string | undefined) => (

@@ -85,16 +85,17 @@ function TagsForm({ bucket, objectKey: key, tags, onClose }: TagsFormProps) {
   const tagging = { bucket, key, query: { tagging: '' } };
   const readStored = async () => linesOf(readTags(await storage({ method: 'GET', ...tagging })));
   const save = async () => {
-    if (!(await check.isCurrent(readStored))) return;
+    if (!(await check.isCurrent(readStored))) return false;
     const set = named
       .map(({ name, value }) => `<Tag><Key>${escapeXml(name)}</Key><Value>${escapeXml(value)}</Value></Tag>`)
       .join('');
     const body = `<Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet>${set}</TagSet></Tagging>`;
     await change.mutateAsync({ method: 'PUT', ...tagging, body });
     onClose();
+    return true;
   };
   return (
-    <Form submit={t.ui.save} onSubmit={save} onCancel={onClose}>
+    <Form submit={t.ui.save} isChanged={linesOf(named) !== check.base} onSubmit={save} onCancel={onClose}>
       {() => (
         <>
           {rows.map((tag, index) => (

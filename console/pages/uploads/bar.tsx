@@ -63,7 +63,7 @@ export default function UploadBar() {
   const show = useCallback(
     (next: boolean) => {
       setOpen(next);
-      setSearch({ uploads: next ? 'open' : undefined });
+      setSearch({ uploads: next ? 'open' : undefined }, { keepsForms: true });
     },
     [setSearch],
   );

@@ -87,10 +87,11 @@ export function QuotaForm({
   const submit = async () => {
     const [first] = changed.find(([, text]) => isZero(text)) ?? [];
     setZero(first);
-    if (first !== undefined) return;
+    if (first !== undefined) return false;
     const body: Limits = Object.fromEntries(changed.map(([limit, text]) => [limit, readLimit(text)]));
     await put.mutateAsync({ path: { name }, body });
     onClose();
+    return true;
   };
   return (
     <Panel title={w.setQuota} onClose={onClose}>

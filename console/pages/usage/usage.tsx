@@ -78,7 +78,9 @@ export default function UsagePage() {
             label={w.span}
             value={days}
             options={spans.map((each) => [each, w.days(Number(each))] as const)}
-            onChange={(next) => setSearch({ days: next === spanDefault ? undefined : next })}
+            onChange={(next) =>
+              setSearch({ days: next === spanDefault ? undefined : next }, { keepsForms: true })
+            }
           />
         }
       >

@@ -251,9 +251,10 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
       body: { ...question, draft: { policy, document: text } },
     });
     setTried({ text, answer });
+    return false;
   };
   const save = async () => {
-    if (!(await check.isCurrent(() => readPolicy(place)))) return;
+    if (!(await check.isCurrent(() => readPolicy(place)))) return false;
     await savePolicy(place, text);
     onClose();
     await Promise.all(
@@ -261,6 +262,7 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
         (name) => client.invalidateQueries({ queryKey: [name] }),
       ),
     );
+    return true;
   };
   return (
     <div class="card-line">
@@ -268,6 +270,7 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
         submit={isTried && maySave ? w.save : w.tryIt}
         disabled={isTried && (!maySave || text === stored)}
         onSubmit={isTried && maySave ? save : tryIt}
+        isGuarded
         onCancel={onClose}
       >
         {(faultOf) => (
