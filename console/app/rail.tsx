@@ -22,6 +22,16 @@ function forbiddenIn(name: PageName, allowed: Allowed): AdminOperationName | und
   return needs.length > 0 && needs.every((each) => allowed(each) === false) ? needs[0] : undefined;
 }
 
+/** Where the console begins: the first page of the rail that the caller may open; undefined while that is not known. */
+export function useHome(): PageName | undefined {
+  const { isOperator } = useSession().session;
+  const allowed = useRailAllowed();
+  if (needed.some((each) => allowed(each) === undefined)) return undefined;
+  return inRail.find(
+    (name) => (isOperator || pageOf(name).tenants === true) && forbiddenIn(name, allowed) === undefined,
+  );
+}
+
 /** The page of the rail that the open page belongs to: itself, or the one whose path its own begins with. */
 export function useOpenPages(): readonly PageName[] {
   const ids = useMatches({ select: (matches) => matches.map(({ routeId }) => routeId as string) });

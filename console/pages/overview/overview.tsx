@@ -1,9 +1,12 @@
 /** Overview: is storage healthy, what does it hold, what is left to do, and what was refused last. */
+import { Navigate } from '@tanstack/react-router';
 import { useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useHealth } from '../../app/health.tsx';
 import { PageLink } from '../../app/page-link.tsx';
+import { pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
+import { useHome } from '../../app/rail.tsx';
 import { t } from '../../text/text.ts';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { ClusterState, WorkerState } from '../../ui/state-chip.tsx';
@@ -48,6 +51,9 @@ export default function OverviewPage() {
     { everyMs, enabled: may('ListTraces') },
   );
   return (
+  const home = useHome();
+  // The address of the console is that of this page, also for callers who may not see it.
+  if (home !== undefined && home !== 'overview') return <Navigate to={pathOf(home) as '.'} replace />;
     <>
       <PageHead
         title={t.pages.overview}

@@ -4,6 +4,7 @@ import { type Answer, addressOf } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { AllLogins } from '../../ui/logins.tsx';
@@ -63,19 +64,15 @@ const columns: readonly Column<Setting>[] = [
   },
 ];
 
+const reads = ['ListSettings', 'GetVersion', 'GetLogLevel', 'ListLogins', 'GetSupportBundle'] as const;
+
 export default function SettingsPage() {
-  const allowed = useAllowed([
-    'ListSettings',
-    'GetVersion',
-    'GetLogLevel',
-    'PutLogLevel',
-    'ListLogins',
-    'RevokeLogin',
-    'GetSupportBundle',
-  ]);
+  const allowed = useAllowed([...reads, 'PutLogLevel', 'RevokeLogin']);
   const may = (name: Parameters<typeof allowed>[0]) => allowed(name) === true;
   const settings = useAdmin('ListSettings', {}, { enabled: may('ListSettings') });
   const version = useAdmin('GetVersion', {}, { enabled: may('GetVersion') });
+  if (reads.every((each) => allowed(each) === false))
+    return <Forbidden title={t.pages.settings} operation="ListSettings" />;
   return (
     <>
       <PageHead

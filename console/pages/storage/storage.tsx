@@ -4,6 +4,7 @@ import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
@@ -18,19 +19,18 @@ import { w } from './words.ts';
 
 const everyMs = 30_000;
 
+const reads = [
+  'GetStorageMeta',
+  'GetStorageData',
+  'GetStorageClasses',
+  'GetHealthHistory',
+  'GetGcBacklog',
+  'GetScrub',
+  'GetFsck',
+] as const;
+
 export default function StoragePage() {
-  const allowed = useAllowed([
-    'GetStorageMeta',
-    'GetStorageData',
-    'GetStorageClasses',
-    'GetHealthHistory',
-    'GetGcBacklog',
-    'GetScrub',
-    'GetFsck',
-    'StartScrub',
-    'StartFsck',
-    'ListTasks',
-  ]);
+  const allowed = useAllowed([...reads, 'StartScrub', 'StartFsck', 'ListTasks']);
   const meta = useAdmin('GetStorageMeta', {}, { everyMs, enabled: allowed('GetStorageMeta') === true });
   const data = useAdmin('GetStorageData', {}, { everyMs, enabled: allowed('GetStorageData') === true });
   const classes = useAdmin(
@@ -39,6 +39,8 @@ export default function StoragePage() {
     { everyMs, enabled: allowed('GetStorageClasses') === true },
   );
   const gc = useAdmin('GetGcBacklog', {}, { everyMs, enabled: allowed('GetGcBacklog') === true });
+  if (reads.every((each) => allowed(each) === false))
+    return <Forbidden title={t.pages.storage} operation="GetStorageMeta" />;
   return (
     <>
       <PageHead title={t.pages.storage} answer={<Answered meta={meta.data} data={data.data} />} />
