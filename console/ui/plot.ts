@@ -1,6 +1,6 @@
 /** Draws a chart with uPlot, in the colours of the theme. */
 import uPlot from 'uplot';
-import { language } from '../text/text.ts';
+import { language, t } from '../text/text.ts';
 import { type ChartProps, formatUnit } from './chart-data.ts';
 
 const height = 200;
@@ -35,13 +35,25 @@ function stack(series: ChartProps['series']): (number | null)[][] {
   );
 }
 
-const clock = new Intl.DateTimeFormat(language, {
-  hour: '2-digit',
-  minute: '2-digit',
+// Hours are those of the reader's clock. Values that belong to whole days are of UTC days.
+const clock = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const day = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short' });
+const utcDay = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const moment = new Intl.DateTimeFormat(language, {
+  dateStyle: 'medium',
+  timeStyle: 'short',
   hourCycle: 'h23',
-  timeZone: 'UTC',
 });
-const day = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
+/** The moment of a value: local and UTC, or the UTC day. */
+function writeMoment(date: Date, isDaily: boolean): string {
+  const text = date
+    .toISOString()
+    .slice(0, isDaily ? 10 : 16)
+    .replace('T', ' ');
+  const utc = `${text} ${t.ui.utc}`;
+  return isDaily ? utc : `${moment.format(date)} (${t.ui.local})\n${utc}`;
+}
 
 /** The index of the value of a series that has no other; else none. */
 function onlyValue(plot: uPlot, series: number): number[] {
@@ -84,7 +96,8 @@ function optionsOf(
   const colours = readColours(element, ['--quiet', '--line', ...names]);
   const colour = (name: string): string => colours.get(name) ?? 'gray';
   const isDaily = times.every((time) => time % daySeconds === 0);
-  const isLong = isDaily || (times.at(-1) ?? 0) - (times[0] ?? 0) > 2 * daySeconds;
+  const isLong = (times.at(-1) ?? 0) - (times[0] ?? 0) > 2 * daySeconds;
+  const axisFormat = isDaily ? utcDay : isLong ? day : clock;
   const axis = {
     stroke: colour('--quiet'),
     grid: { stroke: colour('--line'), width: 1 },
@@ -107,6 +120,7 @@ function optionsOf(
     width: element.clientWidth,
     height,
     legend: { show: false },
+    ...(isDaily ? { tzDate: (s: number) => uPlot.tzDate(new Date(s * 1000), 'UTC') } : {}),
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.05 : 1] } },
     axes: [
@@ -116,7 +130,7 @@ function optionsOf(
         gap: 12,
         space: 64,
         ...(isDaily ? { incrs: dayIncrements } : {}),
-        values: (_, at) => at.map((s) => (isLong ? day : clock).format(new Date(s * 1000))),
+        values: (_, at) => at.map((s) => axisFormat.format(new Date(s * 1000))),
       },
       {
         ...axis,
@@ -126,7 +140,7 @@ function optionsOf(
       },
     ],
     series: [{}, ...(stacked ? lines.toReversed() : lines)],
-    plugins: [readOut({ series, format })],
+    plugins: [readOut({ series, format, isDaily })],
   };
 }
 
@@ -134,9 +148,11 @@ function optionsOf(
 function readOut({
   series,
   format,
+  isDaily,
 }: {
   readonly series: ChartProps['series'];
   readonly format: (value: number) => string;
+  readonly isDaily: boolean;
 }): uPlot.Plugin {
   const box = document.createElement('div');
   box.className = 'readout';
@@ -152,7 +168,7 @@ function readOut({
         const lines = series.map(
           ({ name, values }) => `${name}: ${values[idx] == null ? '–' : format(values[idx])}`,
         );
-        box.textContent = [`${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`, ...lines].join('\n');
+        box.textContent = [writeMoment(at, isDaily), ...lines].join('\n');
         const isRight = left > plot.over.clientWidth / 2;
         box.style.left = isRight ? 'auto' : `${left + 12}px`;
         box.style.right = isRight ? `${plot.over.clientWidth - left + 12}px` : 'auto';

@@ -38,6 +38,43 @@ describe.skipIf(noChromium !== undefined)('the Overview page', () => {
     expect(await tab.axe()).toEqual([]);
   });
 
+  test('the times of a chart are local, as those of the browser, and its read-out has UTC too', async () => {
+    await using world = await openConsole();
+    await fill(world.server, 'typical');
+    await using tab = await world.open('/me', { timezoneId: 'Asia/Kathmandu' });
+    const { page } = tab;
+    // What is written on a canvas is in no document.
+    await page.addInitScript(() => {
+      const drawn: string[] = [];
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        drawn.push(text);
+        fillText.call(this, text, ...rest);
+      };
+      Object.assign(globalThis, { drawn });
+    });
+    await tab.go('/');
+    const chart = page.getByRole('img', { name: 'Requests per second' });
+    await chart.locator('canvas').waitFor();
+    const drawn = () => page.evaluate(() => (globalThis as unknown as { drawn: string[] }).drawn);
+    const minutes = (text: string): number => {
+      const [hour = 0, minute = 0] = text.split(':').map(Number);
+      return hour * 60 + minute;
+    };
+    const isTime = (text: string) => /^\d\d:\d\d$/.test(text);
+    await expect.poll(async () => (await drawn()).filter(isTime).length).toBeGreaterThan(2);
+    // Kathmandu is 5 hours and 45 minutes ahead of UTC; the chart shows the last quarter of an hour.
+    const now = minutes(new Date(Date.now() + 345 * 60_000).toISOString().slice(11, 16));
+    for (const text of (await drawn()).filter(isTime))
+      expect((now - minutes(text) + 1_440) % 1_440, text).toBeLessThan(20);
+    await chart.locator('.u-over').hover({ position: { x: 200, y: 80 } });
+    const [local = '', utc = ''] = (await chart.locator('.readout').innerText()).split('\n');
+    const [at = ''] = /\d\d:\d\d/.exec(local) ?? [];
+    const [atUtc = ''] = /\d\d:\d\d(?= UTC$)/.exec(utc) ?? [];
+    expect(local).toContain('(local)');
+    expect((minutes(at) - minutes(atUtc) + 1_440) % 1_440).toBe(345);
+  });
+
   test('needs fewer than 24 requests, and is usable without any of another host', async () => {
     await using world = await openConsole();
     await using tab = await world.open('/storage');

@@ -36,6 +36,8 @@ export interface OpenOptions {
   readonly width?: Width;
   readonly scheme?: Scheme;
   readonly locale?: string;
+  /** Default: that of the machine. */
+  readonly timezoneId?: string;
   /** The tab shares cookies and storage with this one. */
   readonly beside?: Tab;
   /** The origin of a proxy before the gateway. */
@@ -89,13 +91,14 @@ export async function openConsole(options: StartOptions = {}): Promise<ConsoleWo
 }
 
 async function openTab(browser: Browser, url: string, path: string, options: OpenOptions): Promise<Tab> {
-  const { width = 'desktop', scheme = 'light', locale = 'en-US', beside } = options;
+  const { width = 'desktop', scheme = 'light', locale = 'en-US', timezoneId, beside } = options;
   const context =
     beside?.context ??
     (await browser.newContext({
       viewport: { width: widths[width], height: 900 },
       colorScheme: scheme,
       locale,
+      ...(timezoneId === undefined ? {} : { timezoneId }),
       // Pictures and waits do not depend on animations.
       reducedMotion: 'reduce',
     }));
