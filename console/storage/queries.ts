@@ -1,5 +1,6 @@
 /** Hooks over the storage protocol, beside those of the operator API. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { queries } from '../app/queries.ts';
 import { type StorageAsk, type StorageReply, storage } from './client.ts';
 
 const keyOf = ({ method, bucket, key, query, headers }: StorageAsk) => [
@@ -24,11 +25,17 @@ export const useStorage = <T>(
     ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
   });
 
+/** Reads again what pages show of a bucket that has changed: its lists, its objects, and how many and how large they are. */
+export const readBucketAgain = (bucket: string): Promise<unknown> =>
+  Promise.all(
+    [['s3', bucket], ['StatObject'], ['GetBucket', { name: bucket }], ['ListBuckets']].map((queryKey) =>
+      queries.invalidateQueries({ queryKey }),
+    ),
+  );
+
 /** Changes with a request; what was read of its bucket is read again. */
-export function useStorageChange() {
-  const client = useQueryClient();
-  return useMutation<StorageReply, Error, StorageAsk>({
+export const useStorageChange = () =>
+  useMutation<StorageReply, Error, StorageAsk>({
     mutationFn: storage,
-    onSuccess: (_, { bucket }) => client.invalidateQueries({ queryKey: ['s3', bucket ?? ''] }),
+    onSuccess: (_, { bucket }) => readBucketAgain(bucket ?? ''),
   });
-}

@@ -152,6 +152,30 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
     expect(statuses.filter(([old, moved]) => old === 200 && moved === 404)).toHaveLength(12 - passing);
   });
 
+  test('the head of a bucket has the numbers that a deletion, and the removal of a version, leave', async () => {
+    await send(server, 'PUT', '/headed');
+    for (let n = 0; n < 4; n += 1) await send(server, 'PUT', `/headed/${n}`, { body: 'four' });
+    await using tab = await world.open('/buckets/headed/objects');
+    const { page } = tab;
+    await page.getByText('4 objects, 16 B').waitFor();
+    await choose(page, '0');
+    await press(page, 'Delete (1)');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('3 objects, 12 B').waitFor();
+    await send(server, 'PUT', '/headed', {
+      query: { versioning: '' },
+      body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+    });
+    await send(server, 'PUT', '/headed/1', { body: 'newer' });
+    await tab.go('/buckets/headed/versions');
+    await page.getByText('4 versions, 17 B').waitFor();
+    await page.getByRole('checkbox').nth(1).check();
+    await press(page, 'Delete 1 version');
+    await page.getByRole('dialog').getByRole('textbox').fill('headed');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete for good' }).click();
+    await page.getByText(/^3 versions, /).waitFor();
+  });
+
   test('deletes a prefix in a bucket that keeps versions, and undoes it by removing the markers', async () => {
     await send(server, 'PUT', '/kept');
     await send(server, 'PUT', '/kept', {

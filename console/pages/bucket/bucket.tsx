@@ -58,7 +58,10 @@ export default function BucketPage() {
           : {
               answer: (
                 <>
-                  {w.holds(data.objects, formatBytes(data.bytes))}
+                  {(data.versioning === 'unset' ? w.holds : w.holdsVersions)(
+                    data.objects,
+                    formatBytes(data.bytes),
+                  )}
                   {' · '}
                   <bdi>{w.owner(data.ownerName || data.owner)}</bdi>
                 </>

@@ -54,7 +54,10 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
     value: ({ owner, ownerName }) => ownerName || owner,
     isMinor: true,
   },
-  countColumn('objects', { head: w.objects, value: ({ objects }) => objects }),
+  countColumn('objects', {
+    head: () => <span title={w.withVersions}>{w.objects}</span>,
+    value: ({ objects }) => objects,
+  }),
   bytesColumn('bytes', { head: w.bytes, value: ({ bytes }) => bytes }),
   ...(trends === undefined
     ? []

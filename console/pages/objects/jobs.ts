@@ -4,8 +4,8 @@
  */
 
 import { Unreachable } from '../../app/client.ts';
-import { queries } from '../../app/queries.ts';
 import { storage } from '../../storage/client.ts';
+import { readBucketAgain } from '../../storage/queries.ts';
 import { Changes, useChanges } from '../../ui/changes.ts';
 import { copyObject } from './copy.ts';
 import { type Entry, isObject, objectsBelow, type StoredObject } from './listing.ts';
@@ -237,9 +237,7 @@ function start({ also, ...begun }: Begun, work: (job: Job) => Promise<void>): vo
   const end = (state: Job['state']) => {
     job.state = state;
     if (jobs.every((each) => each.state !== 'running')) removeEventListener('beforeunload', warn);
-    for (const bucket of new Set([job.bucket, also ?? job.bucket]))
-      queries.invalidateQueries({ queryKey: ['s3', bucket] }).catch(() => {});
-    queries.invalidateQueries({ queryKey: ['StatObject'] }).catch(() => {});
+    for (const bucket of new Set([job.bucket, also ?? job.bucket])) readBucketAgain(bucket).catch(() => {});
     changes.publish();
   };
   work(job).then(

@@ -1,9 +1,8 @@
 /** The versions of an object: what each differs in from the latest, and what may be done with it. */
-import { useQueryClient } from '@tanstack/react-query';
 import { useAllowed } from '../../app/allowed.ts';
 import { useSearchState } from '../../app/url.ts';
 import type { StorageReply } from '../../storage/client.ts';
-import { useStorage } from '../../storage/queries.ts';
+import { readBucketAgain, useStorage } from '../../storage/queries.ts';
 import { childrenOf, textIn } from '../../storage/xml.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
@@ -114,18 +113,12 @@ export function VersionPart({ bucket, objectKey: key, version, latest }: PartPro
   const read = { action: 's3:GetObjectVersion', bucket, key };
   const remove = { action: 's3:DeleteObjectVersion', bucket, key };
   const allowed = useAllowed([put, read, remove]);
-  const client = useQueryClient();
-  const readAgain = () =>
-    Promise.all([
-      client.invalidateQueries({ queryKey: ['s3', bucket] }),
-      client.invalidateQueries({ queryKey: ['StatObject'] }),
-    ]);
   const { versionId, isMarker, isLatest, size } = version;
   const removeIt = async () => {
     const { failed } = await removeObjects(bucket, [{ key, versionId }], new AbortController().signal);
     const [first] = failed;
     if (first !== undefined) throw new Error(`${first.code}: ${first.reason}`);
-    await readAgain();
+    await readBucketAgain(bucket);
   };
   return (
     <div class="stack version-part">
@@ -148,7 +141,7 @@ export function VersionPart({ bucket, objectKey: key, version, latest }: PartPro
                 isOverwriting: true,
                 signal: new AbortController().signal,
               });
-              await readAgain();
+              await readBucketAgain(bucket);
             }}
           />
         )}

@@ -6,6 +6,7 @@
 import { hearLogIn, type LogIn, logIn } from '../../app/log-in.ts';
 import { queries } from '../../app/queries.ts';
 import { writeStored } from '../../app/stored.ts';
+import { readBucketAgain } from '../../storage/queries.ts';
 import { Changes, useChanges } from '../../ui/changes.ts';
 import { checkedAtOnce, Hindered, precheck } from './precheck.ts';
 import { forget, lockUpload, type Remembered, remember, rememberedOf } from './remembered.ts';
@@ -262,8 +263,8 @@ function refreshSoon(bucket: string): void {
   refreshing.add(bucket);
   setTimeout(() => {
     refreshing.delete(bucket);
-    for (const queryKey of [['s3', bucket], ['GetBucket'], ['ListOpenUploads']])
-      queries.invalidateQueries({ queryKey }).catch(() => {});
+    readBucketAgain(bucket).catch(() => {});
+    queries.invalidateQueries({ queryKey: ['ListOpenUploads'] }).catch(() => {});
   }, refreshMs);
 }
 

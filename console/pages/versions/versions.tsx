@@ -1,5 +1,5 @@
 /** The versions of all objects of a bucket, delete markers among them: restored, brought back, or deleted for good. */
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { useInfiniteQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useMemo, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
@@ -7,6 +7,7 @@ import { PageLink } from '../../app/page-link.tsx';
 import { moreOf } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { storage } from '../../storage/client.ts';
+import { readBucketAgain } from '../../storage/queries.ts';
 import { textIn } from '../../storage/xml.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Confirm } from '../../ui/confirm.tsx';
@@ -290,7 +291,6 @@ interface RemovalProps {
 }
 
 function Removal({ bucket, rows, onDone, onClose }: RemovalProps) {
-  const client = useQueryClient();
   const markers = rows.filter(({ isMarker }) => isMarker);
   const versions = rows.filter(({ isMarker }) => !isMarker);
   const back = markers.filter(({ isLatest }) => isLatest).length;
@@ -313,7 +313,7 @@ function Removal({ bucket, rows, onDone, onClose }: RemovalProps) {
           rows.map(({ key, versionId }) => ({ key, versionId })),
           new AbortController().signal,
         );
-        await client.invalidateQueries({ queryKey: ['s3', bucket] });
+        await readBucketAgain(bucket);
         onDone(failed);
       }}
       onClose={onClose}
