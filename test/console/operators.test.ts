@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pauseWorker } from './people.ts';
+import { answerRead } from './reads.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, settled } from './world.ts';
 
@@ -154,6 +155,48 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     await panel.getByRole('button', { name: 'Resume' }).click();
     await panel.getByRole('button', { name: 'Run now' }).click();
     await page.getByText('inventory runs within two seconds.').waitFor();
+  });
+
+  test('each process that runs a worker has a row and a panel of its own, and one that has stopped has none beside it', async () => {
+    await using two = await openConsole({ env: { SVC_PROCESSES: '2' } });
+    const listRows = async () => {
+      const listed = await send(two.server, 'GET', '/admin/v1/workers');
+      const { workers } = (await listed.json()) as { workers: { worker: string; process: string }[] };
+      return workers.filter(({ worker }) => worker === 'gc').map(({ process }) => process);
+    };
+    await expect.poll(listRows, { timeout: 60_000 }).toHaveLength(2);
+    const processes = await listRows();
+    await using tab = await two.open('/workers');
+    const { page } = tab;
+    for (const process of processes) {
+      await page
+        .getByRole('row', { name: `gc ${process}` })
+        .getByRole('button')
+        .click();
+      const panel = page.getByRole('region', { name: 'gc' });
+      await panel.getByText(process).waitFor();
+      expect(new URL(page.url()).searchParams.get('process')).toBe(process);
+      await page.reload();
+      await panel.getByText(process).waitFor();
+    }
+    // The first process has ended.
+    const listWorkers = { operation: 'ListWorkers', path: '/workers' };
+    await answerRead(page, listWorkers, () => ({
+      json: {
+        workers: [
+          { worker: 'gc', state: 'stopped', process: processes[0], beatAt: 1_000 },
+          { worker: 'gc', state: 'idle', process: processes[1], beatAt: 2_000 },
+          { worker: 'scrub', state: 'stopped', process: processes[0], beatAt: 1_000 },
+        ],
+      },
+    }));
+    await tab.go(`/workers?worker=gc&process=${processes[0]}`);
+    await page
+      .getByRole('region', { name: 'gc' })
+      .getByText(processes[1] ?? '')
+      .waitFor();
+    const names = page.getByRole('cell').getByRole('button');
+    expect(await names.allInnerTexts()).toEqual(['gc', 'scrub']);
   });
 
   test('a task that waits has its bar and its reason', async () => {

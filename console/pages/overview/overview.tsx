@@ -15,6 +15,7 @@ import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from '../storage/class-words.ts';
 import { classColumns, classRows } from '../storage/classes.tsx';
+import { currentRows, nameColumn, type Worker, workerKey } from '../workers/worker-rows.tsx';
 import { Gateways } from './gateways.tsx';
 import { Requests } from './requests.tsx';
 import { w } from './words.ts';
@@ -50,10 +51,10 @@ export default function OverviewPage() {
     { query: { status: '4xx', limit: refusalsShown } },
     { everyMs, enabled: may('ListTraces') },
   );
-  return (
   const home = useHome();
   // The address of the console is that of this page, also for callers who may not see it.
   if (home !== undefined && home !== 'overview') return <Navigate to={pathOf(home) as '.'} replace />;
+  return (
     <>
       <PageHead
         title={t.pages.overview}
@@ -186,10 +187,7 @@ function Classes({ classes }: { readonly classes: Answer<'GetStorageClasses'> })
   );
 }
 
-type Worker = Answer<'ListWorkers'>['workers'][number];
-
 const workerColumns: readonly Column<Worker>[] = [
-  { id: 'worker', head: w.worker, cell: ({ worker }) => worker },
   {
     id: 'state',
     head: w.state,
@@ -212,11 +210,12 @@ const workerColumns: readonly Column<Worker>[] = [
 
 /** Workers that have something left, or a problem. */
 function Backlog({ workers }: { readonly workers: readonly Worker[] }) {
-  const rows = workers.filter(
+  const rows = currentRows(workers).filter(
     ({ state, progress }) => /failing|silent|busy/.test(state) || (progress?.backlog ?? 0) > 0,
   );
   if (rows.length === 0) return <Empty icon="check" text={w.idle} />;
-  return <ShortTable label={w.backlog} columns={workerColumns} rows={rows} rowKey={({ worker }) => worker} />;
+  const columns = [nameColumn(w.worker, rows), ...workerColumns];
+  return <ShortTable label={w.backlog} columns={columns} rows={rows} rowKey={workerKey} />;
 }
 
 type Refusal = Answer<'ListTraces'>['traces'][number];

@@ -1,6 +1,5 @@
 /** Workers: who leads each, what it did last, what is left, and the last error; long tasks, and how far they are. */
 import { type Allowed, useAllowed } from '../../app/allowed.ts';
-import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
@@ -17,18 +16,11 @@ import { Count, Duration, formatCount, formatDuration, Time } from '../../ui/val
 import { Controls } from './controls.tsx';
 import { Tasks } from './tasks.tsx';
 import { w } from './words.ts';
+import { currentRows, nameColumn, type Worker, workerKey } from './worker-rows.tsx';
 
 const everyMs = 30_000;
 
-type Worker = Answer<'ListWorkers'>['workers'][number];
-
 const columns: readonly Column<Worker>[] = [
-  {
-    id: 'worker',
-    head: w.worker,
-    cell: ({ worker }) => <span class="code">{worker}</span>,
-    value: ({ worker }) => worker,
-  },
   {
     id: 'state',
     head: w.state,
@@ -82,8 +74,10 @@ export default function WorkersPage() {
   const allowed = useAllowed(['ListWorkers', 'ListTasks', 'RunWorker', 'PauseWorker', 'ResumeWorker']);
   const workers = useAdmin('ListWorkers', {}, { everyMs, enabled: allowed('ListWorkers') === true });
   const [search, setSearch] = useSearchState();
-  const rows = workers.data?.workers;
-  const open = rows?.find(({ worker }) => worker === search['worker']);
+  const rows = workers.data && currentRows(workers.data.workers);
+  const named = rows?.filter(({ worker }) => worker === search['worker']) ?? [];
+  // A link from another page names no process, and an old one a process that has ended.
+  const open = named.find(({ process }) => process === search['process']) ?? named[0];
   if (allowed('ListWorkers') === false) return <Forbidden title={t.pages.workers} operation="ListWorkers" />;
   return (
     <>
@@ -92,19 +86,19 @@ export default function WorkersPage() {
       <Card>
         <DataTable
           label={t.pages.workers}
-          columns={columns}
+          columns={[nameColumn(w.worker, rows ?? []), ...columns]}
           rows={rows}
           error={workers.error}
           onRetry={() => workers.refetch()}
-          rowKey={({ worker }) => worker}
-          filterText={({ worker, state }) => `${worker} ${state}`}
-          onOpen={({ worker }) => setSearch({ worker }, { push: true })}
-          openKey={open?.worker}
+          rowKey={workerKey}
+          filterText={({ worker, process = '', state }) => `${worker} ${process} ${state}`}
+          onOpen={({ worker, process }) => setSearch({ worker, process }, { push: true })}
+          openKey={open && workerKey(open)}
           empty={<Empty text={w.none} />}
         />
       </Card>
       {open !== undefined && (
-        <Panel title={open.worker} onClose={() => setSearch({ worker: undefined })}>
+        <Panel title={open.worker} onClose={() => setSearch({ worker: undefined, process: undefined })}>
           <Details worker={open} allowed={allowed} />
         </Panel>
       )}
@@ -115,11 +109,12 @@ export default function WorkersPage() {
 function Answered({ workers }: { readonly workers: readonly Worker[] }) {
   const bad = workers.filter(({ state }) => state === 'failing' || state === 'silent');
   const paused = workers.filter(({ paused: pause }) => pause !== undefined);
-  if (bad.length > 0) return <span class="tone-bad">{w.someBad(bad.length)}</span>;
-  if (paused.length > 0)
-    return <span class="tone-warn">{w.somePaused(new Set(paused.map(({ worker }) => worker)).size)}</span>;
+  if (bad.length > 0) return <span class="tone-bad">{w.someBad(countNames(bad))}</span>;
+  if (paused.length > 0) return <span class="tone-warn">{w.somePaused(countNames(paused))}</span>;
   return <>{w.allWell}</>;
 }
+
+const countNames = (rows: readonly Worker[]): number => new Set(rows.map(({ worker }) => worker)).size;
 
 const Details = ({ worker, allowed }: { readonly worker: Worker; readonly allowed: Allowed }) => {
   const {
