@@ -1,5 +1,9 @@
 /** What a bucket does by itself, and the targets that its events go to, in Chromium. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { loadClient } from '../support/load-client.ts';
+import { makeRootRole } from '../support/replicating-servers.ts';
+import { roleArnOf } from '../support/replication-role.ts';
+import { testCredentials } from '../support/server.ts';
 import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
@@ -22,6 +26,9 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
         SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: sink.url, accounts: ['*'] }]),
         SVC_EGRESS_ALLOW: '127.0.0.0/8',
         SVC_LIFECYCLE_INTERVAL: '1s',
+        SVC_REPLICATION_INTERVAL: '1s',
+        SVC_NOTIFY_INTERVAL: '500ms',
+        SVC_NOTIFY_RETRY_MAX: '1s',
       },
     });
   });
@@ -186,6 +193,52 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
     const blind = await openUser(world.server, 'automation-blind', { actions: ['admin:GetBucket'] });
     await using other = await world.open('/buckets/busy/automation', { as: blind });
     await other.page.getByText('Your policies do not allow admin:ListBucketConfigurations.').waitFor();
+  });
+
+  test('a target and a destination that fail say why, on their pages and on that of the bucket', async () => {
+    const { server } = world;
+    sink.answer = status(503);
+    await send(server, 'PUT', '/failing');
+    await put(world, 'versioning', { Status: 'Enabled' }, 'failing');
+    await makeRootRole(loadClient(server.url, testCredentials.root));
+    const peer = {
+      endpoint: 'http://127.0.0.1:1',
+      region: 'us-east-1',
+      accessKey: 'AKIAFARPEER',
+      secretKey: 'far-peer-secret-123',
+      accounts: [{ account: '*', buckets: ['*'] }],
+    };
+    await send(server, 'PUT', '/admin/v1/replication/peers/far', { body: JSON.stringify(peer) });
+    const Rule = [
+      {
+        ID: 'all',
+        Priority: 1,
+        Filter: { Prefix: '' },
+        Status: 'Enabled',
+        Destination: { Bucket: 'arn:sluice:replication::far:failing' },
+        DeleteMarkerReplication: { Status: 'Disabled' },
+      },
+    ];
+    await put(world, 'replication', { Role: roleArnOf('root-account'), Rule }, 'failing');
+    const Queue = 'arn:aws:sqs:default:root-account:hook';
+    const QueueConfiguration = [{ Id: 'all', Event: ['s3:ObjectCreated:*'], Queue }];
+    await put(world, 'notification', { QueueConfiguration }, 'failing');
+    await send(server, 'PUT', '/failing/1', { body: 'x' });
+    const statesAt = async (path: string) =>
+      JSON.stringify(await (await send(server, 'GET', `/admin/v1${path}`)).json());
+    for (const path of ['/replication/status', '/notify/targets'])
+      await vi.waitFor(async () => expect(await statesAt(path)).toContain('"failing"'), patience);
+    await using tab = await world.open('/replication');
+    const { page } = tab;
+    const errors = page.getByRole('listitem');
+    await errors.filter({ hasText: 'far/failing' }).getByText('ECONNREFUSED').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await tab.go('/events');
+    await errors.filter({ hasText: 'hook' }).getByText('the sink answered 503').first().waitFor();
+    await tab.go('/buckets/failing/automation');
+    await errors.filter({ hasText: 'far/failing' }).getByText('ECONNREFUSED').waitFor();
+    await errors.filter({ hasText: 'hook' }).getByText('the sink answered 503').first().waitFor();
+    expect(await tab.axe()).toEqual([]);
   });
 
   test('a target of events is tested in two steps, and its answer is shown', async () => {

@@ -6,7 +6,7 @@ import { Chip } from '../../ui/chip.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Failure } from '../../ui/states.tsx';
 import { Count } from '../../ui/values.tsx';
-import { TargetState, TestTarget } from '../events/events.tsx';
+import { TargetErrors, TargetState, TestTarget } from '../events/events.tsx';
 import { everyMs, type NotificationRule, type PartProps, Section } from './section.tsx';
 import { w } from './words.ts';
 
@@ -92,6 +92,11 @@ export function Notifications({ bucket, configurations, may }: PartProps) {
       mayTest: may('TestNotifyTarget'),
     };
   });
+  // Several rules may name one target.
+  const failing = [...new Set(rows.flatMap(({ state }) => state ?? []))].map((each) => ({
+    ...each,
+    name: each.id,
+  }));
   return (
     <Section
       title={w.notifications}
@@ -108,12 +113,15 @@ export function Notifications({ bucket, configurations, may }: PartProps) {
       }
     >
       {isSet && (
-        <ShortTable
-          label={w.notifications}
-          columns={may('GetNotifyTargets') ? [...ruleColumns, ...stateColumns] : ruleColumns}
-          rows={rows}
-          rowKey={({ id }) => id}
-        />
+        <>
+          <ShortTable
+            label={w.notifications}
+            columns={may('GetNotifyTargets') ? [...ruleColumns, ...stateColumns] : ruleColumns}
+            rows={rows}
+            rowKey={({ id }) => id}
+          />
+          <TargetErrors targets={failing} />
+        </>
       )}
       {targets.error && <Failure error={targets.error} />}
     </Section>

@@ -9,7 +9,7 @@ import { Progress } from '../../ui/progress.tsx';
 import { bytesColumn, type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Failure } from '../../ui/states.tsx';
 import { Bytes, Count, formatCount, formatDuration, Time } from '../../ui/values.tsx';
-import { TargetState } from '../events/events.tsx';
+import { TargetErrors, TargetState } from '../events/events.tsx';
 import { everyMs, type PartProps, type ReplicationRule, Section } from './section.tsx';
 import { w } from './words.ts';
 
@@ -105,6 +105,8 @@ export function Replication({ bucket, configurations, may }: PartProps) {
     status: status.data?.destinations.find(({ destination }) => destination === name),
     backlog: (own.data ?? status.data)?.destinations.find(({ destination }) => destination === name),
   }));
+  // What waits for a destination that fails may be given up yet.
+  const isFailing = rows.some((row) => row.status?.state === 'failing');
   const ownFailures = own.data?.destinations.reduce((sum, each) => sum + each.failed, 0);
   const failures = failed.data?.failed.length ?? ownFailures ?? 0;
   const text = failed.data?.isTruncated === true ? w.atLeast(formatCount(failures)) : formatCount(failures);
@@ -135,11 +137,16 @@ export function Replication({ bucket, configurations, may }: PartProps) {
             rows={rows}
             rowKey={({ name }) => name}
           />
+          <TargetErrors
+            targets={rows.flatMap(({ name, status: found }) =>
+              found === undefined ? [] : [{ ...found, name }],
+            )}
+          />
           <div class="card-line stack">
             {(failed.data ?? own.data) !== undefined && (
               <p>
                 {failures === 0 ? (
-                  <Chip tone="good">{w.noneFailed}</Chip>
+                  <Chip tone={isFailing ? 'neutral' : 'good'}>{w.noneFailed}</Chip>
                 ) : (
                   <Chip tone="bad">{w.failedCount(text)}</Chip>
                 )}

@@ -12,6 +12,7 @@ import { Dialog, Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Forbidden } from '../../ui/forbidden.tsx';
 import { Button } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import { type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Failure, Reading, Skeleton } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
@@ -34,6 +35,37 @@ export const TargetState = ({ state, refused }: Pick<Target, 'state' | 'refused'
   ) : (
     <Chip tone="good">{w.takes}</Chip>
   );
+
+interface FailingProps {
+  readonly targets: readonly (Pick<Target, 'state' | 'failures' | 'lastError' | 'refused'> & {
+    readonly name: string;
+  })[];
+}
+
+/** Why targets fail, or refuse objects: below their table. */
+export function TargetErrors({ targets }: FailingProps) {
+  const lines = targets.flatMap(({ name, state, failures = 0, lastError, refused }) => [
+    ...(state === 'failing' && lastError !== undefined
+      ? [
+          <li key={name}>
+            <Icon name="error" /> <bdi class="code">{name}</bdi>: <bdi>{lastError.message}</bdi>{' '}
+            <span class="quiet">
+              · {w.tries(failures)} <Time at={lastError.at} />
+            </span>
+          </li>,
+        ]
+      : []),
+    ...refused.reasons
+      .filter(({ error }) => error !== lastError?.message)
+      .map(({ error, objects }) => (
+        <li key={`${name} ${error}`}>
+          <Icon name="warning" /> <bdi class="code">{name}</bdi>: <bdi>{error}</bdi>{' '}
+          <span class="quiet">· {w.refuses(objects)}</span>
+        </li>
+      )),
+  ]);
+  return lines.length === 0 ? null : <ul class="warnings target-errors">{lines}</ul>;
+}
 
 const columns: readonly Column<Target>[] = [
   { id: 'id', head: w.target, cell: ({ id }) => <span class="code">{id}</span>, value: ({ id }) => id },
@@ -165,14 +197,17 @@ export default function EventsPage() {
       <Card title={w.targets}>
         <Reading query={targets}>
           {(found) => (
-            <DataTable
-              label={w.targets}
-              name="targets-"
-              columns={tested}
-              rows={found.targets}
-              rowKey={({ id }) => id}
-              empty={<Empty text={w.noTargets} docs={w.noTargetsHint} />}
-            />
+            <>
+              <DataTable
+                label={w.targets}
+                name="targets-"
+                columns={tested}
+                rows={found.targets}
+                rowKey={({ id }) => id}
+                empty={<Empty text={w.noTargets} docs={w.noTargetsHint} />}
+              />
+              <TargetErrors targets={found.targets.map((each) => ({ ...each, name: each.id }))} />
+            </>
           )}
         </Reading>
       </Card>

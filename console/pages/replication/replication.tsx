@@ -16,7 +16,7 @@ import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Count, formatBytes, formatDuration, Time } from '../../ui/values.tsx';
-import { TargetState } from '../events/events.tsx';
+import { TargetErrors, TargetState } from '../events/events.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
@@ -123,14 +123,17 @@ export default function ReplicationPage() {
       <Card title={w.destinations}>
         <Reading query={status}>
           {({ destinations }) => (
-            <DataTable
-              label={w.destinations}
-              name="destinations-"
-              columns={columns}
-              rows={destinations}
-              rowKey={({ destination }) => destination}
-              empty={<Empty text={w.nothingWaits} />}
-            />
+            <>
+              <DataTable
+                label={w.destinations}
+                name="destinations-"
+                columns={columns}
+                rows={destinations}
+                rowKey={({ destination }) => destination}
+                empty={<Empty text={w.nothingWaits} />}
+              />
+              <TargetErrors targets={destinations.map((each) => ({ ...each, name: each.destination }))} />
+            </>
           )}
         </Reading>
       </Card>
