@@ -139,6 +139,40 @@ describe.skipIf(noChromium !== undefined)('the routines of an operator', () => {
     await expect.poll(() => sink.received.some(({ body }) => body.includes('"event"'))).toBe(true);
   });
 
+  test('events that a target refused are told apart by event and key, and discarded by their number', async () => {
+    sink.answer = status(503);
+    await send(world.server, 'PUT', '/letters');
+    await send(world.server, 'PUT', '/letters', { body: notification, query: { notification: '' } });
+    const keys = ['one letter', 'two+letters'];
+    const store = (key: string) => send(world.server, 'PUT', `/letters/${key}`, { body: 'x' });
+    const countLetters = async () => {
+      const listed = await send(world.server, 'GET', '/admin/v1/notify/dead-letters');
+      return ((await listed.json()) as { readonly rows: readonly object[] }).rows.length;
+    };
+    for (const key of keys) await store(key);
+    // With that of the test event of the configuration.
+    await expect.poll(countLetters).toBe(3);
+    await using tab = await world.open('/events');
+    const { page } = tab;
+    for (const key of keys)
+      await page.getByRole('row', { name: `letters/${key} ObjectCreated:Put` }).waitFor();
+    await page.getByText('3 events could not be delivered.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    // One that comes after the page has read the list is not discarded unseen.
+    await store('three');
+    await expect.poll(countLetters).toBe(4);
+    await page.getByRole('button', { name: 'Discard all' }).click();
+    const dialog = page.getByRole('dialog', { name: /^Discard \d events\?$/ });
+    const confirm = dialog.getByRole('button', { name: 'Discard all' });
+    expect(await confirm.isDisabled()).toBe(true);
+    // A poll may have read the list again.
+    const [counted = ''] = /\d/.exec(await dialog.getByRole('heading').innerText()) ?? [];
+    await dialog.getByLabel(`Type ${counted} to confirm`).fill(counted);
+    await confirm.click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await countLetters()).toBe(4 - Number(counted));
+  });
+
   test('what a bucket held before its rules is replicated after a resync', async () => {
     const far = await startSite();
     const client = loadClient(world.server.url, testCredentials.root);

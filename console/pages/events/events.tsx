@@ -147,13 +147,41 @@ const Tested = ({ answer: { delivered, failure, milliseconds, message }, onAgain
   </div>
 );
 
+/** What a dead letter tells: a record of the public service, whose key is encoded as in a form. */
+function recordOf({ message }: Letter): { readonly event: string; readonly key: string } {
+  // The cast: the API passes messages on as they are stored. A test event has no record.
+  const { Event = '', Records: [record] = [] } = message as {
+    readonly Event?: string;
+    readonly Records?: readonly { readonly eventName: string; readonly s3: { object: { key: string } } }[];
+  };
+  if (record === undefined) return { event: Event, key: '' };
+  return {
+    event: record.eventName,
+    key: decodeURIComponent(record.s3.object.key.replaceAll('+', ' ')),
+  };
+}
+
+const placeOf = (letter: Letter): string => {
+  const { bucket = '–' } = letter;
+  const { key } = recordOf(letter);
+  return key === '' ? bucket : `${bucket}/${key}`;
+};
+
 const letterColumns: readonly Column<Letter>[] = [
-  { id: 'time', head: t.ui.time, cell: ({ time }) => <Time at={time} /> },
-  { id: 'target', head: w.target, cell: ({ target }) => <span class="code">{target}</span> },
   {
-    id: 'bucket',
-    head: w.bucket,
-    cell: ({ bucket }) => <bdi class="cut">{bucket ?? '–'}</bdi>,
+    id: 'key',
+    head: w.key,
+    cell: (letter) => (
+      <bdi class="code cut unabridged" title={placeOf(letter)}>
+        {placeOf(letter)}
+      </bdi>
+    ),
+  },
+  { id: 'event', head: w.event, cell: (letter) => <span class="code">{recordOf(letter).event}</span> },
+  {
+    id: 'target',
+    head: w.target,
+    cell: ({ target }) => <span class="code">{target}</span>,
     isMinor: true,
   },
   {
@@ -164,8 +192,16 @@ const letterColumns: readonly Column<Letter>[] = [
         {error}
       </span>
     ),
+    isMinor: true,
   },
-  { id: 'attempts', head: w.attempts, cell: ({ attempts }) => <Count value={attempts} />, align: 'end' },
+  {
+    id: 'attempts',
+    head: w.attempts,
+    cell: ({ attempts }) => <Count value={attempts} />,
+    align: 'end',
+    isMinor: true,
+  },
+  { id: 'time', head: t.ui.time, cell: ({ time }) => <Time at={time} />, align: 'end', isMinor: true },
 ];
 
 export default function EventsPage() {
@@ -214,7 +250,18 @@ export default function EventsPage() {
       {allowed('ListDeadLetters') === true && (
         <Card
           title={w.letters}
-          actions={letters.rows !== undefined && letters.rows.length > 0 && <Letters allowed={allowed} />}
+          actions={
+            letters.rows !== undefined &&
+            letters.rows.length > 0 && (
+              <Letters
+                allowed={allowed}
+                rows={letters.rows}
+                count={
+                  letters.more.has ? targets.data && countLetters(targets.data.targets) : letters.rows.length
+                }
+              />
+            )
+          }
         >
           <DataTable
             label={w.letters}
@@ -224,9 +271,11 @@ export default function EventsPage() {
             error={letters.error}
             onRetry={() => letters.refetch()}
             rowKey={({ id }) => id}
-            filterText={({ target, bucket = '', error, requestId }) =>
-              `${target} ${bucket} ${error} ${requestId}`
-            }
+            filterText={(letter) => {
+              const { target, bucket = '', error, requestId } = letter;
+              const { event, key } = recordOf(letter);
+              return `${event} ${bucket}/${key} ${target} ${error} ${requestId}`;
+            }}
             onOpen={({ id }) => setSearch({ letter: id }, { push: true })}
             openKey={open?.id}
             more={letters.more}
@@ -243,66 +292,99 @@ export default function EventsPage() {
   );
 }
 
+const countLetters = (targets: readonly Target[]): number =>
+  targets.reduce((sum, { deadLetters }) => sum + deadLetters, 0);
+
 function Answered({ targets }: { readonly targets: readonly Target[] }) {
   const failing = targets.filter(({ state }) => state === 'failing').length;
   const waiting = targets.reduce((sum, { queued }) => sum + queued, 0);
+  const dead = countLetters(targets);
   if (targets.length === 0) return <>{w.noTargets}</>;
   return (
     <>
       {failing > 0 ? <span class="tone-bad">{w.someFail(failing)} </span> : `${w.allTake} `}
       {w.wait(waiting, formatCount(waiting))}
+      {dead > 0 && <span class="tone-bad"> {w.undelivered(dead, formatCount(dead))}</span>}
     </>
   );
 }
 
-const Letters = ({ allowed }: { readonly allowed: Allowed }) => (
-  <div class="actions">
-    {allowed('RedriveNotifications') === true && <Redrive label={w.redriveAll} />}
-    {allowed('DiscardNotifications') === true && <Discard label={w.discardAll} />}
-  </div>
-);
+interface LettersProps {
+  readonly allowed: Allowed;
+  /** The newest first. */
+  readonly rows: readonly Letter[];
+  /** Of all letters; undefined while it is not known. */
+  readonly count: number | undefined;
+}
+
+function Letters({ allowed, rows, count }: LettersProps) {
+  // Not the events that are given up after the page has read the list: the question does not count them.
+  const newest = Math.max(...rows.map(({ time }) => Date.parse(time)));
+  const filter = { until: new Date(newest + 1).toISOString() };
+  return (
+    <div class="actions">
+      {allowed('RedriveNotifications') === true && (
+        <Redrive label={w.redriveAll} title={w.redriveAsk(count)} filter={filter} />
+      )}
+      {allowed('DiscardNotifications') === true && (
+        <Discard
+          label={w.discardAll}
+          title={w.discardAsk(count)}
+          filter={filter}
+          typed={count === undefined ? w.discardAll : String(count)}
+        />
+      )}
+    </div>
+  );
+}
 
 interface ActProps {
   readonly label: string;
-  /** Absent: all dead letters. */
-  readonly id?: string;
+  readonly title?: string;
+  readonly filter: { readonly id: string } | { readonly until: string };
 }
 
-/** The API takes a filter, so that nothing concerns everything by mistake: the beginning of time is one. */
-const filterOf = (id: string | undefined) => (id === undefined ? { since: '1970-01-01T00:00:00Z' } : { id });
-
-function Redrive({ label, id }: ActProps) {
+function Redrive({ label, title = `${label}?`, filter }: ActProps) {
   const redrive = useChange('RedriveNotifications', ['ListDeadLetters', 'GetNotifyTargets']);
   return (
     <ConfirmButton
-      title={`${label}?`}
+      title={title}
       text={w.redriveText}
       isReversible
       action={label}
-      onConfirm={() => redrive.mutateAsync({ body: filterOf(id) })}
+      onConfirm={() => untilDone(() => redrive.mutateAsync({ body: filter }))}
     />
   );
 }
 
-function Discard({ label, id }: ActProps) {
+function Discard({ label, title = `${label}?`, filter, typed }: ActProps & { readonly typed?: string }) {
   const discard = useChange('DiscardNotifications', ['ListDeadLetters', 'GetNotifyTargets']);
   return (
     <ConfirmButton
-      title={`${label}?`}
+      title={title}
       text={w.discardText}
+      {...(typed === undefined ? {} : { typed })}
       isReversible={false}
       action={label}
-      onConfirm={() => discard.mutateAsync({ body: filterOf(id) })}
+      onConfirm={() => untilDone(() => discard.mutateAsync({ body: filter }))}
     />
   );
+}
+
+/** One request changes a bounded number of letters, and says whether more match. */
+async function untilDone(change: () => Promise<{ readonly isTruncated: boolean }>): Promise<void> {
+  let isTruncated = true;
+  while (isTruncated) ({ isTruncated } = await change());
 }
 
 const OneLetter = ({ letter, allowed }: { readonly letter: Letter; readonly allowed: Allowed }) => (
   <>
     <Facts
       facts={[
+        [w.event, recordOf(letter).event],
         [w.target, letter.target],
         [w.bucket, letter.bucket],
+        [w.key, recordOf(letter).key],
         [w.firstTried, <Time key="since" at={letter.since} />],
         [w.givenUp, <Time key="time" at={letter.time} />],
         [w.attempts, plural(letter.attempts, w.oneAttempt, w.manyAttempts)],
@@ -314,8 +396,8 @@ const OneLetter = ({ letter, allowed }: { readonly letter: Letter; readonly allo
       {JSON.stringify(letter.message, null, 2)}
     </pre>
     <div class="actions">
-      {allowed('RedriveNotifications') === true && <Redrive label={w.redrive} id={letter.id} />}
-      {allowed('DiscardNotifications') === true && <Discard label={w.discard} id={letter.id} />}
+      {allowed('RedriveNotifications') === true && <Redrive label={w.redrive} filter={{ id: letter.id }} />}
+      {allowed('DiscardNotifications') === true && <Discard label={w.discard} filter={{ id: letter.id }} />}
     </div>
   </>
 );

@@ -20,6 +20,8 @@ export const w = words({
     allTake: 'All targets take events.',
     someFail: (count: number) => `${plural(count, 'target fails', 'targets fail')}.`,
     wait: (count: number, text: string) => (count === 0 ? 'Nothing waits.' : `${text} wait.`),
+    undelivered: (count: number, text: string) =>
+      count === 1 ? '1 event could not be delivered.' : `${text} events could not be delivered.`,
     test: 'Test',
     testOf: (target: string) => `Test of ${target}`,
     took: 'taken',
@@ -30,7 +32,9 @@ export const w = words({
     letters: 'Dead letters',
     letter: 'Dead letter',
     noLetters: 'Every event was delivered.',
+    event: 'Event',
     bucket: 'Bucket',
+    key: 'Key',
     error: 'Error',
     attempts: 'Attempts',
     oneAttempt: 'attempt',
@@ -39,9 +43,13 @@ export const w = words({
     givenUp: 'Given up',
     redrive: 'Send again',
     redriveAll: 'Send all again',
+    redriveAsk: (count: number | undefined) =>
+      count === undefined ? 'Send all events again?' : `Send ${plural(count, 'event', 'events')} again?`,
     redriveText: 'They are queued again, in the order of their objects.',
     discard: 'Discard',
     discardAll: 'Discard all',
+    discardAsk: (count: number | undefined) =>
+      count === undefined ? 'Discard all events?' : `Discard ${plural(count, 'event', 'events')}?`,
     discardText: 'The receivers never get these events.',
   },
   de: {
@@ -56,15 +64,17 @@ export const w = words({
     failing: 'schlägt fehl',
     takes: 'nimmt Ereignisse',
     refuses: (count) => `lehnt ${plural(count, 'Objekt', 'Objekte')} ab`,
+    tries: (count) => `${plural(count, 'Versuch schlug', 'Versuche schlugen')} fehl, der letzte`,
     noTargets: 'Kein Ziel ist konfiguriert.',
     noTargetsHint:
       'SVC_NOTIFY_TARGETS nennt Webhooks, Broker und Queues, an die Buckets Ereignisse senden dürfen.',
     allTake: 'Alle Ziele nehmen Ereignisse.',
     someFail: (count) => `${plural(count, 'Ziel schlägt fehl', 'Ziele schlagen fehl')}.`,
     wait: (count, text) => (count === 0 ? 'Nichts wartet.' : `${text} warten.`),
+    undelivered: (count, text) =>
+      count === 1 ? '1 Ereignis war nicht zustellbar.' : `${text} Ereignisse waren nicht zustellbar.`,
     test: 'Test',
     testOf: (target) => `Test von ${target}`,
-    tries: (count) => `${plural(count, 'Versuch schlug', 'Versuche schlugen')} fehl, der letzte`,
     took: 'genommen',
     tookNot: 'nicht genommen',
     tookHint: 'Das Ziel hat das Testereignis bestätigt.',
@@ -73,7 +83,9 @@ export const w = words({
     letters: 'Unzustellbare Ereignisse',
     letter: 'Unzustellbares Ereignis',
     noLetters: 'Jedes Ereignis wurde zugestellt.',
+    event: 'Ereignis',
     bucket: 'Bucket',
+    key: 'Schlüssel',
     error: 'Fehler',
     attempts: 'Versuche',
     oneAttempt: 'Versuch',
@@ -82,9 +94,17 @@ export const w = words({
     givenUp: 'Aufgegeben',
     redrive: 'Erneut senden',
     redriveAll: 'Alle erneut senden',
+    redriveAsk: (count) =>
+      count === undefined
+        ? 'Alle Ereignisse erneut senden?'
+        : `${plural(count, 'Ereignis', 'Ereignisse')} erneut senden?`,
     redriveText: 'Sie werden wieder eingereiht, in der Reihenfolge ihrer Objekte.',
     discard: 'Verwerfen',
     discardAll: 'Alle verwerfen',
+    discardAsk: (count) =>
+      count === undefined
+        ? 'Alle Ereignisse verwerfen?'
+        : `${plural(count, 'Ereignis', 'Ereignisse')} verwerfen?`,
     discardText: 'Die Empfänger bekommen diese Ereignisse nie.',
   },
 });
