@@ -3,29 +3,31 @@ import { useState } from 'preact/hooks';
 import { chooseOther, type Language, language, languages, t } from '../text/text.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Menu, MenuButton, MenuChoice } from '../ui/menu.tsx';
-import { useSession } from './session.tsx';
+import { type Session, useSession } from './session.tsx';
 import { applyTheme, currentTheme, themes } from './theme.ts';
 
-/** The last part of an ARN: the user, or `root`. */
-const shortName = (principal: string): string => principal.split(/[:/]/).at(-1) ?? principal;
+/** The account, and the last part of the ARN: the user, or `root`, of which each account has one. */
+const nameOf = ({ account, principal }: Session): string =>
+  `${account} / ${principal.split(/[:/]/).at(-1) ?? principal}`;
 
 export function AccountMenu({ onHelp }: { readonly onHelp: () => void }) {
   const { session, logOut } = useSession();
   const [theme, setTheme] = useState(currentTheme);
   return (
     <Menu
-      label={`${t.shell.account}: ${shortName(session.principal)}`}
+      label={`${t.shell.account}: ${nameOf(session)}`}
       button={
         <>
           <Icon name="user" />
-          <span class="account-name">{shortName(session.principal)}</span>
+          <bdi class="account-name" title={session.principal}>
+            {nameOf(session)}
+          </bdi>
         </>
       }
     >
       <div class="menu-head">
-        <div class="code cut" title={session.principal}>
-          {session.principal}
-        </div>
+        <bdi>{nameOf(session)}</bdi>
+        <div class="code">{session.principal}</div>
         <div class="quiet code">{session.accessKey}</div>
       </div>
       <MenuChoice

@@ -1,6 +1,7 @@
 /** What every page has: rail, breadcrumb, palette, keyboard, theme, language, health. */
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
+import { testCredentials } from '../support/server.ts';
 import { installTime, passTime } from './hour.ts';
 import { openUser } from './people.ts';
 import { answerRead, refusalsIn } from './reads.ts';
@@ -201,6 +202,19 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     await tab.page.getByRole('button', { name: 'Konto' }).click();
     await tab.page.getByLabel('Sprache').selectOption('en');
     await tab.page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
+  });
+
+  test('names the account of the caller, because every account has a root', async () => {
+    await using world = await openConsole();
+    for (const as of [world.server.credentials.numbered, testCredentials.root]) {
+      await using tab = await world.open('/me', { as });
+      await tab.page.getByRole('button', { name: `Account: ${as.owner} / root` }).click();
+      const arn = tab.page.getByText(`arn:aws:iam::${as.owner}:root`).last();
+      await arn.waitFor();
+      // The whole of it is in sight.
+      expect(await arn.evaluate(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)).toBe(false);
+      expect(await tab.axe()).toEqual([]);
+    }
   });
 
   test('says that an address has no page', async () => {
