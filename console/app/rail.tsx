@@ -24,12 +24,17 @@ function forbiddenIn(name: PageName, allowed: Allowed): AdminOperationName | und
 
 /** Where the console begins: the first page of the rail that the caller may open; undefined while that is not known. */
 export function useHome(): PageName | undefined {
+  const allowed = useRailAllowed();
+  const mayOpen = useMayOpen();
+  if (needed.some((each) => allowed(each) === undefined)) return undefined;
+  return inRail.find(mayOpen);
+}
+
+/** Whether a link to a page leads the caller to more than a refusal. */
+export function useMayOpen(): (name: PageName) => boolean {
   const { isOperator } = useSession().session;
   const allowed = useRailAllowed();
-  if (needed.some((each) => allowed(each) === undefined)) return undefined;
-  return inRail.find(
-    (name) => (isOperator || pageOf(name).tenants === true) && forbiddenIn(name, allowed) === undefined,
-  );
+  return (name) => (isOperator || pageOf(name).tenants === true) && forbiddenIn(name, allowed) === undefined;
 }
 
 /** The page of the rail that the open page belongs to: itself, or the one whose path its own begins with. */

@@ -13,7 +13,7 @@ import { Mark } from './login.tsx';
 import { PageLink } from './page-link.tsx';
 import { type PageName, pageAt, pageOf } from './pages.ts';
 import { Palette } from './palette.tsx';
-import { Rail, useRailAllowed } from './rail.tsx';
+import { Rail, useMayOpen, useRailAllowed } from './rail.tsx';
 import { readStored } from './stored.ts';
 
 export function Shell({ children }: { readonly children: ComponentChildren }) {
@@ -107,6 +107,7 @@ function Breadcrumb() {
   });
   const crumbs: readonly Crumb[] =
     id === '/' ? [{ page: 'overview', text: t.pages.overview }] : crumbsOf(id, params);
+  const mayOpen = useMayOpen();
   const text = crumbs.map((crumb) => crumb.text).join(' / ');
   const seen = useRef(text);
   useEffect(() => {
@@ -123,7 +124,10 @@ function Breadcrumb() {
       <ol>
         {crumbs.map(({ page, text }, index) => (
           <li key={`${index}-${text}`}>
-            {index < crumbs.length - 1 && page !== undefined && pageOf(page).load !== undefined ? (
+            {index < crumbs.length - 1 &&
+            page !== undefined &&
+            pageOf(page).load !== undefined &&
+            mayOpen(page) ? (
               <PageLink page={page} params={params}>
                 {text}
               </PageLink>

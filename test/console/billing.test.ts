@@ -75,6 +75,10 @@ describe.skipIf(noChromium !== undefined)('the page of a bill', () => {
     await using tab = await world.open('/iam/users/alice-account/billing', { as: testCredentials.alice });
     const { page } = tab;
     await page.getByText(/0 B stored on average, 0 requests/).waitFor();
+    // A parent that the caller may not open is no link.
+    const crumbs = page.getByRole('navigation', { name: 'Breadcrumb' });
+    expect(await crumbs.innerText()).toContain('Identity');
+    expect(await crumbs.getByRole('link').count()).toBe(0);
     await tab.go('/iam/users/root-account/billing');
     await page.getByText('AccessDenied').waitFor();
     await using other = await world.open('/iam/users/carol/billing?account=root-account', {
