@@ -51,6 +51,9 @@ export const de: Text = {
     notFoundHint: 'Die Adresse ist vielleicht alt oder vertippt.',
     toOverview: 'Zur Übersicht',
     forbidden: (operation) => `Ihre Richtlinien erlauben ${operation} nicht.`,
+    forOperators: 'Diese Seite sehen nur die Betreiber des Gateways.',
+    whoAllows: (account, hasBucket) =>
+      `Wer das Konto ${account} verwaltet, kann es erlauben.${hasBucket ? ' In einem Bucket eines anderen Kontos muss es auch der Besitzer erlauben.' : ''}`,
   },
   login: {
     title: 'Anmelden',

@@ -50,6 +50,9 @@ export const en = {
     notFoundHint: 'The address may be old or mistyped.',
     toOverview: 'To the overview',
     forbidden: (operation: string) => `Your policies do not allow ${operation}.`,
+    forOperators: 'Only operators of this gateway see this page.',
+    whoAllows: (account: string, hasBucket: boolean) =>
+      `An administrator of the account ${account} can allow it.${hasBucket ? ' In a bucket of another account its owner must allow it too.' : ''}`,
   },
   login: {
     title: 'Log in',

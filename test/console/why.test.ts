@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formOf, formType, type Parameters } from '../support/actions.ts';
+import { testCredentials } from '../support/server.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, type Pair, type Tab } from './world.ts';
@@ -71,6 +72,39 @@ describe.skipIf(noChromium !== undefined)('why a request of a page was refused',
     await page.locator('.statement.is-deciding').getByText('"Sid": "NoLogs"').waitFor();
     await page.getByText('of a page of the console: the storage protocol only').waitFor();
     expect(await tab.axe()).toEqual([]);
+  });
+
+  test('a page that policies forbid leads to the decision, and says who can allow it', async () => {
+    const tenant = world.server.credentials.numbered;
+    await send(world.server, 'PUT', '/unlisted', { as: tenant });
+    const Statement = [
+      {
+        Sid: 'NoList',
+        Effect: 'Deny',
+        Principal: '*',
+        Action: 's3:ListBucket',
+        Resource: 'arn:aws:s3:::unlisted',
+      },
+    ];
+    const body = JSON.stringify({ Version: '2012-10-17', Statement });
+    await send(world.server, 'PUT', '/unlisted', { body, query: { policy: '' }, as: tenant });
+    for (const as of [testCredentials.root, tenant]) {
+      await using tab = await world.open('/buckets/unlisted/objects/', { as });
+      const { page } = tab;
+      await page.getByText('Your policies do not allow you to list this bucket.').waitFor();
+      await page.getByText(`An administrator of the account ${as.owner} can allow it.`).waitFor();
+      expect(await tab.axe()).toEqual([]);
+      await page.getByRole('main').getByRole('link', { name: 'Why?' }).click();
+      await page.locator('.statement.is-deciding').getByText('"Sid": "NoList"').waitFor();
+    }
+    // Who may not ask gets no link; an operation of operators is nothing that an administrator of the account can allow.
+    const narrow = await openUser(world.server, 'narrow', { actions: ['admin:ListBuckets'] });
+    await using blind = await world.open('/workers', { as: narrow });
+    await blind.page.getByText('An administrator of the account root-account can allow it.').waitFor();
+    await blind.page.waitForLoadState('networkidle');
+    expect(await blind.page.getByRole('main').getByRole('link', { name: 'Why?' }).count()).toBe(0);
+    await using other = await world.open('/workers', { as: tenant });
+    await other.page.getByText('Only operators of this gateway see this page.').waitFor();
   });
 
   test('an operator reads what is missing of the answer: a session policy by its SHA-256', async () => {

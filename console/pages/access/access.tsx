@@ -8,10 +8,10 @@ import { useAdmin } from '../../app/queries.ts';
 import { useSession } from '../../app/session.tsx';
 import { useConfigurations } from '../../storage/configurations.ts';
 import { accessFamilies, storageFamilies } from '../../storage/families.ts';
-import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
+import { ForbiddenCard } from '../../ui/forbidden.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
-import { Empty, Reading, Skeleton } from '../../ui/states.tsx';
+import { Reading, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { AskWhy } from '../why/question.tsx';
 import { AccessPoints } from './access-points.tsx';
@@ -59,10 +59,10 @@ export default function AccessPage() {
   const missing = by === 'operator-api' ? get : list;
   if (by === 'forbidden' || (by === 'operator-api' && allowed(get) === false))
     return (
-      <Empty
-        icon="lock"
-        text={t.shell.forbidden(session.isOperator ? missing.action : storageFamilies.policy.reads)}
-      />
+      <>
+        <ForbiddenCard action={session.isOperator ? missing.action : storageFamilies.policy.reads} />
+        {allowed(explain) === true && <AskWhy bucket={bucket} />}
+      </>
     );
   return (
     <>

@@ -10,8 +10,8 @@ import { PageLink } from '../../app/page-link.tsx';
 import { useSession } from '../../app/session.tsx';
 import { useConfigurations } from '../../storage/configurations.ts';
 import { automationFamilies, storageFamilies } from '../../storage/families.ts';
-import { t } from '../../text/text.ts';
-import { Empty, Failure, Skeleton } from '../../ui/states.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
+import { Failure, Skeleton } from '../../ui/states.tsx';
 import { Inventories } from './inventory.tsx';
 import { Lifecycle } from './lifecycle.tsx';
 import { Notifications } from './notifications.tsx';
@@ -54,7 +54,7 @@ export default function AutomationPage() {
   if (by === undefined || mayProgress === undefined) return <Skeleton rows={4} />;
   if (by === 'forbidden' && !mayProgress) {
     const action = session.isOperator ? 'admin:ListBucketConfigurations' : storageFamilies.lifecycle.reads;
-    return <Empty icon="lock" text={t.shell.forbidden(action)} />;
+    return <Denied action={action} />;
   }
   const retry = () => query.refetch().catch(() => {});
   if (by !== 'forbidden' && query.data === undefined)

@@ -6,10 +6,11 @@ import { type Answer, isMissing } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
-import { formatNumber, language, t } from '../../text/text.ts';
+import { formatNumber, language } from '../../text/text.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { type CsvColumns, saveCsv } from '../../ui/csv.ts';
 import { Facts } from '../../ui/facts.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
 import { Select } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
@@ -60,7 +61,7 @@ export default function BillingPage() {
       <>
         <PageHead title={<bdi>{w.title(user)}</bdi>} />
         <Card>
-          <Empty icon="lock" text={t.shell.forbidden('admin:GetUserUsage')} />
+          <Denied action="admin:GetUserUsage" />
         </Card>
       </>
     );

@@ -7,12 +7,11 @@ import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
 import { useConfigurations } from '../../storage/configurations.ts';
 import { storageFamilies, toRead, toRemove, toWrite } from '../../storage/families.ts';
-import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Panel } from '../../ui/dialog.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
 import type { Column } from '../../ui/short-table.tsx';
-import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Editor, type EditorProps } from './editor.tsx';
@@ -69,7 +68,7 @@ export default function BucketSettingsPage() {
   const [search, setSearch] = useSearchState();
   if (by === 'forbidden') {
     const action = session.isOperator ? 'admin:ListBucketConfigurations' : storageFamilies.policy.reads;
-    return <Empty icon="lock" text={t.shell.forbidden(action)} />;
+    return <Denied action={action} />;
   }
   const stored = list.data;
   const rows = stored && readable.map((family) => ({ family, stored: stored[family] }));

@@ -9,6 +9,7 @@ import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
 import { Button, SearchInput } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
@@ -144,7 +145,7 @@ export default function BucketsPage() {
       />
       <Card>
         {allowed('ListBuckets') === false ? (
-          <Empty icon="lock" text={w.forbidden} />
+          <Denied action="admin:ListBuckets" text={w.forbidden} />
         ) : (
           <DataTable
             label={t.pages.buckets}

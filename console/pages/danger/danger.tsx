@@ -5,8 +5,8 @@ import { useEffect, useState } from 'preact/hooks';
 import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { AdminOperationName, Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
-import { t } from '../../text/text.ts';
-import { Empty, Reading } from '../../ui/states.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
+import { Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import type { Task } from '../workers/task-progress.tsx';
 import { DeleteBucket } from './delete-bucket.tsx';
@@ -51,7 +51,7 @@ export default function DangerPage() {
   );
   const forbidden = ['GetBucket' as const, ...dangers].filter((name) => allowed(toAsk(name)) === false);
   if (forbidden.includes('GetBucket') || forbidden.length === dangers.length)
-    return <Empty icon="lock" text={t.shell.forbidden(`admin:${forbidden[0]}`)} />;
+    return <Denied action={`admin:${forbidden[0]}`} />;
   return (
     <Card class="is-danger">
       <Reading query={found} rows={4}>

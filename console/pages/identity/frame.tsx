@@ -11,6 +11,7 @@ import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Confirm, ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
 import { Button, Select } from '../../ui/form.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure } from '../../ui/states.tsx';
@@ -118,7 +119,7 @@ export function Frame<Row extends object>(props: FrameProps<Row>) {
             more={list.more}
           />
         ) : (
-          allowed(operations.list) === false && <Empty icon="lock" text={w.forbidden(operations.list)} />
+          allowed(operations.list) === false && <Denied action={`admin:${operations.list}`} />
         )}
       </Card>
       {open !== undefined && Details !== undefined && (

@@ -50,7 +50,6 @@ export const w = words({
       roles: 'Create role',
       policies: 'Create policy',
     },
-    forbidden: (operation: string) => `Your policies do not allow admin:${operation}.`,
     accountHint: 'Letters, digits and ._@-. It cannot be changed, and is not used again after a deletion.',
     holds: 'Holds',
     keys: 'Access keys',
@@ -197,7 +196,6 @@ export const w = words({
       roles: 'Rolle anlegen',
       policies: 'Richtlinie anlegen',
     },
-    forbidden: (operation) => `Ihre Richtlinien erlauben admin:${operation} nicht.`,
     accountHint:
       'Buchstaben, Ziffern und ._@-. Sie lässt sich nicht ändern und wird nach dem Löschen nicht wieder vergeben.',
     holds: 'Enthält',

@@ -8,6 +8,7 @@ import { pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
+import { Denied } from '../../ui/forbidden.tsx';
 import { Button } from '../../ui/form.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { CheckCell } from '../../ui/selection.tsx';
@@ -166,7 +167,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
       <UploadZone isOpen={mayPut} uploader={uploader}>
         <Card>
           {allowed(list) === false ? (
-            <Empty icon="lock" text={w.forbidden} />
+            <Denied action={list.action} text={w.forbidden} />
           ) : (
             <DataTable
               label={t.pages.objects}

@@ -5,9 +5,10 @@ import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
-import { formatNumber, t } from '../../text/text.ts';
+import { formatNumber } from '../../text/text.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { type CsvColumns, saveCsv } from '../../ui/csv.ts';
+import { Denied } from '../../ui/forbidden.tsx';
 import { Button } from '../../ui/form.tsx';
 import { Segments } from '../../ui/segments.tsx';
 import { bytesColumn, type Column, countColumn, ShortTable } from '../../ui/short-table.tsx';
@@ -49,8 +50,7 @@ export default function UsagePage() {
   const found = useAdmin('GetBucket', { path: { name: bucket } }, { everyMs, enabled: may('GetBucket') });
   const usage = useUsage({ bucket, span, enabled: may('GetBucketUsage') });
   const traffic = useTraffic({ bucket, span, enabled: may('GetBucketTraffic') });
-  if (allowed(onBucket('GetBucketUsage', bucket)) === false)
-    return <Empty icon="lock" text={t.shell.forbidden('admin:GetBucketUsage')} />;
+  if (allowed(onBucket('GetBucketUsage', bucket)) === false) return <Denied action="admin:GetBucketUsage" />;
   const close = () => setSearch({ quota: undefined });
   return (
     <>

@@ -1,7 +1,7 @@
 /** Why: from a refusal, an object or a caller to the statement that decides, and an edit that is tried before it is saved. */
 import { useAllowed } from '../../app/allowed.ts';
 import { t } from '../../text/text.ts';
-import { Empty } from '../../ui/states.tsx';
+import { Denied } from '../../ui/forbidden.tsx';
 import { PageHead } from '../../ui/tabs.tsx';
 import { AskWhy } from './question.tsx';
 import { w } from './words.ts';
@@ -13,7 +13,7 @@ export default function WhyPage() {
     <>
       <PageHead title={t.pages.why} answer={w.lead} />
       {may === true && <AskWhy />}
-      {may === false && <Empty icon="lock" text={t.shell.forbidden('admin:ExplainDecision')} />}
+      {may === false && <Denied action="admin:ExplainDecision" />}
     </>
   );
 }
