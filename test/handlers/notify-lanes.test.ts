@@ -4,6 +4,7 @@
  */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
+import { inParallel } from '../../src/base/concurrency.ts';
 import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { queueSlot } from '../../src/metadata/background/queues.ts';
@@ -28,7 +29,7 @@ const seenIn = ({ body }: Received): Seen | undefined => {
 
 type World = Awaited<ReturnType<typeof openNotifyWorld>>;
 
-async function addBucket({ client }: World, name: string): Promise<void> {
+async function addBucket({ client }: Pick<World, 'client'>, name: string): Promise<void> {
   await client.put(`/${name}`);
   const body = `<NotificationConfiguration>${rule('hook')}</NotificationConfiguration>`;
   expect((await client.put(`/${name}?notification`, { body })).status).toBe(200);
@@ -253,6 +254,57 @@ test('a long backlog of a bucket does not delay the events of another one', asyn
   expect(before).toBeLessThan(backlog * 0.8);
   await drained(world);
   expect(new Set(keysIn(sink.received)).size).toBe(backlog + 16);
+});
+
+/** Buckets of bob, each with an event. */
+async function addOthers({ world }: World, buckets: number): Promise<void> {
+  const client = world.as({ credential: bob });
+  await inParallel(16, Array.from({ length: buckets }), async (_, n) => {
+    await addBucket({ client }, `bad-${n}`);
+    await client.put(`/bad-${n}/k`, { body: 'x' });
+  });
+}
+const bucketsIn = (received: readonly Received[]): readonly string[] =>
+  received.flatMap((each) => seenIn(each)?.bucket ?? []);
+
+test('an event that waits is tried again while waiting events of another account take all of their turns, in any number of buckets', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = byKey(() => true, status(500));
+  await using world = await openNotifyWorld({
+    targets: targetsAt({ hook: sink }),
+    settings: { SVC_NOTIFY_TIMEOUT: '5m' },
+  });
+  const { client, clock } = world;
+  await addOthers(world, 20);
+  world.worker.start();
+  await vi.waitFor(() => expect(new Set(bucketsIn(sink.received)).size).toBe(20), until);
+  // They are on their way from now on.
+  const retried: Received[] = [];
+  sink.answer = (_reply, request) => void retried.push(request);
+  await clock.pass(2_000);
+  await vi.waitFor(() => expect(new Set(bucketsIn(retried)).size).toBeGreaterThan(6), until);
+  sink.answer = byKey(() => true, status(500));
+  await client.put('/bucket/poison', { body: 'x' });
+  await vi.waitFor(() => expect(keysIn(sink.received)).toContain('poison'), until);
+  sink.received.length = 0;
+  for (let round = 0; round < 10 && sink.received.length === 0; round += 1) await clock.pass(1_000);
+  expect(keysIn(sink.received)).toContain('poison');
+});
+
+test('every waiting event has its turn, in however many buckets others wait', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = byKey(() => true, status(500));
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  const { clock } = world;
+  const buckets = 280;
+  await addOthers(world, buckets);
+  world.worker.start();
+  await vi.waitFor(() => expect(new Set(bucketsIn(sink.received)).size).toBe(buckets), until);
+  sink.received.length = 0;
+  const seen = (): number => new Set(bucketsIn(sink.received)).size;
+  // Each round ends the rests of all.
+  for (let round = 0; round < 40 && seen() < buckets; round += 1) await clock.pass(61_000);
+  expect(seen()).toBe(buckets);
 });
 
 /** A store that answers scans late and in short pages, as one across a network may. */

@@ -19,7 +19,6 @@ import {
 } from '../../metadata/background/hourly-consumer.ts';
 import {
   anyLaneOfSlot,
-  isWaitingLane,
   isWaitingSlot,
   laneOfSlot,
   queueHour,
@@ -31,11 +30,11 @@ import { isStorageFull } from '../../ports/chunk-store.ts';
 import { endsDelivery, type LaneQueue, Pass } from './pass.ts';
 import { PassedRows, type Resumption } from './passed-rows.ts';
 import { forgetFailure, listFailing, type Subject, storeFailure, TargetStates } from './target-states.ts';
-import { WaitingRows } from './waiting-rows.ts';
+import { type WaitingLane, WaitingRows, WaitingTurns } from './waiting-rows.ts';
 
 /** Slots of a lane that are delivered at a time. */
 const slotsMax = 16;
-/** Waiting lanes of a target that run at a time; the others follow in turn. */
+/** Waiting lanes of a target that run at a time; the others follow in rotation. */
 const waitingLanesMax = 8;
 /** Rows of one tenant that a slot delivers in a pass, before the next ones are moved out of the way of others. */
 const shareMax = 256;
@@ -74,9 +73,9 @@ export class Lanes {
   readonly #passed = new PassedRows();
   /** When a lane began to run whose known targets rested, by the monotonic clock. */
   readonly #restingSince = new Map<number, number>();
-  /** When a waiting lane ran last, by the number of runs before. */
-  readonly #ranAt = new Map<number, number>();
-  #runs = 0;
+  /** The waiting lanes that run. */
+  readonly #waitingRuns = new Map<number, WaitingLane>();
+  readonly #turns = new WaitingTurns();
   #isRestored = false;
   readonly #generation: number;
   #term: Term | undefined;
@@ -129,6 +128,7 @@ export class Lanes {
       else this.#hasWork = true;
     const due = Map.groupBy(waiting, (slot) => laneOfSlot(slot));
     for (const [lane, slots] of due) this.#startWaiting(lane, { slots, ...at });
+    this.#turns.forgetUnused(() => this.#waitingLanes());
   }
 
   /** The store time (ms) before which `start` has nothing to do, unless a row is committed: every row is due when it is committed. */
@@ -168,7 +168,10 @@ export class Lanes {
         if (endsDelivery(cause)) this.#failure ??= { cause };
         else this.#failed(lane, cause);
       })
-      .finally(() => this.#running.delete(lane));
+      .finally(() => {
+        this.#running.delete(lane);
+        this.#waitingRuns.delete(lane);
+      });
     this.#running.set(lane, run);
   }
 
@@ -191,7 +194,7 @@ export class Lanes {
     return (this.#failedLanes.get(lane)?.until ?? Number.NEGATIVE_INFINITY) > this.#ctx.clock.elapsed();
   }
 
-  /** Starts waiting lanes of a target, those first that have not run for the longest time. */
+  /** Starts waiting lanes of a target whose turn it is. */
   #startWaiting(
     lane: number,
     {
@@ -199,22 +202,27 @@ export class Lanes {
       ...at
     }: { readonly slots: readonly number[]; readonly now: number; readonly signal: AbortSignal },
   ): void {
-    const lanes = [...Map.groupBy(slots, anyLaneOfSlot)]
+    const due = [...Map.groupBy(slots, anyLaneOfSlot)]
       .filter(([each]) => !this.#running.has(each) && !this.#restsAfterFailure(each))
-      .sort(([a], [b]) => (this.#ranAt.get(a) ?? 0) - (this.#ranAt.get(b) ?? 0));
-    const others = [...this.#running.keys()].filter(
-      (each) => isWaitingLane(each) && targetLane(each) === lane,
-    );
-    const free = lanes.slice(0, Math.max(0, waitingLanesMax - others.length));
-    const parallel = Math.max(2, Math.floor(slotsMax / Math.max(1, free.length + others.length)));
-    for (const [waitingLane, ofLane] of free) {
-      this.#runs += 1;
-      this.#ranAt.set(waitingLane, this.#runs);
-      this.#run(waitingLane, at.signal, () => this.#runWaiting(ofLane, { parallel, ...at }));
+      .map(([each, ofLane]) => ({ lane: each, slots: ofLane, owners: this.#ownersIn(ofLane) }));
+    const running = [...this.#waitingRuns.values()].filter((each) => targetLane(each.lane) === lane);
+    const begun = this.#turns.begin(lane, { due, running, max: waitingLanesMax });
+    const parallel = Math.max(2, Math.floor(slotsMax / Math.max(1, begun.length + running.length)));
+    for (const each of begun) {
+      this.#waitingRuns.set(each.lane, each);
+      this.#run(each.lane, at.signal, () => this.#runWaiting(each.slots, { parallel, ...at }));
     }
-    for (const known of this.#ranAt.keys())
-      if (this.#ranAt.size > 2 * waitingLanesMax * slotsMax && !this.#running.has(known))
-        this.#ranAt.delete(known);
+  }
+
+  #ownersIn(slots: readonly number[]): ReadonlySet<string> {
+    const owners = new Set(slots.flatMap((slot) => this.#waiting.ownersIn(slot)));
+    return owners.size > 0 ? owners : new Set(['']);
+  }
+
+  /** Every waiting lane with rows. */
+  *#waitingLanes(): Generator<WaitingLane & { readonly target: number }> {
+    for (const [lane, slots] of Map.groupBy(this.#waiting.slots, anyLaneOfSlot))
+      yield { lane, target: targetLane(lane), owners: this.#ownersIn(slots) };
   }
 
   /** Stores what has changed for the operator; a write that fails is left out, and the next one follows. */

@@ -29,6 +29,8 @@ interface WaitingSlot {
   readonly hours: Set<number>;
   /** By tenant, how many rows each object has; undefined where every object of the tenant may have some. Two tenants may share a slot. */
   readonly tenants: Map<string, Map<string, number> | undefined>;
+  /** The owner of each of these tenants. */
+  readonly owners: Map<string, string>;
   /** Whether objects of any tenant may have rows, because some were not read. */
   isUnread: boolean;
   /** Objects with rows on their way into the slot, and how many. */
@@ -91,6 +93,16 @@ export class WaitingRows {
   /** Whether any object may have rows in a waiting lane. */
   get hasAny(): boolean {
     return this.#slots.size > 0;
+  }
+
+  /** The slots that have rows. */
+  get slots(): readonly number[] {
+    return [...this.#slots.keys()];
+  }
+
+  /** Whose rows a slot has: accounts, or buckets where rows name no account. Empty where it is not known. */
+  ownersIn(slot: number): readonly string[] {
+    return [...(this.#slots.get(slot)?.owners.values() ?? [])];
   }
 
   /** The slots that have rows which may be due. */
@@ -179,13 +191,15 @@ export class WaitingRows {
 
   /** A row of the slot is done. */
   finished(number: number, { tenant, object }: Subject): void {
-    const tenants = this.#slots.get(number)?.tenants;
-    const objects = tenants?.get(tenant);
+    const slot = this.#slots.get(number);
+    const objects = slot?.tenants.get(tenant);
     const rows = objects?.get(object);
     if (objects === undefined || rows === undefined) return;
     if (rows > 1) objects.set(object, rows - 1);
     else if (objects.delete(object)) this.#objects -= 1;
-    if (objects.size === 0) tenants?.delete(tenant);
+    if (objects.size > 0) return;
+    slot?.tenants.delete(tenant);
+    slot?.owners.delete(tenant);
   }
 
   /** A pass over an hour found no row. */
@@ -209,6 +223,7 @@ export class WaitingRows {
       slot: number,
       hours: new Set(),
       tenants: new Map(),
+      owners: new Map(),
       isUnread: false,
       moving: new Map(),
       arrived: new Set(),
@@ -223,7 +238,8 @@ export class WaitingRows {
     this.#slots.delete(slot);
   }
 
-  #count(slot: WaitingSlot, { tenant, object }: Subject): void {
+  #count(slot: WaitingSlot, { tenant, owner, object }: Subject): void {
+    slot.owners.set(tenant, owner === '' ? tenant : owner);
     const objects = slot.tenants.has(tenant) ? slot.tenants.get(tenant) : new Map<string, number>();
     slot.tenants.set(tenant, objects);
     if (objects === undefined) return;
@@ -255,3 +271,90 @@ export class WaitingRows {
     else moving?.delete(object);
   }
 }
+
+// Which waiting lanes of a target run next. The owners of their rows have turns in rotation, and so have the lanes of an owner. One lane
+// stays free for an owner of which none runs, so an owner with a backlog in many lanes delays no row of another owner.
+
+export interface WaitingLane {
+  readonly lane: number;
+  /** Whose rows it has. Two tenants may share a lane. */
+  readonly owners: ReadonlySet<string>;
+}
+
+export class WaitingTurns {
+  /** When a lane, or an owner at a target, had its last turn, or else was seen first: as the number of turns before. */
+  readonly #since = new Map<string, number>();
+  #turns = 0;
+  #sizeMax = 1_024;
+
+  /**
+   * The lanes that may begin a turn now.
+   * @param target whose lanes these are
+   * @param running lanes that have a turn
+   * @param max turns at a time
+   */
+  begin<Lane extends WaitingLane>(
+    target: number,
+    {
+      due,
+      running,
+      max,
+    }: { readonly due: readonly Lane[]; readonly running: readonly WaitingLane[]; readonly max: number },
+  ): readonly Lane[] {
+    const left = new Set(due);
+    const runningBy = new Map<string, number>();
+    const count = ({ owners }: WaitingLane): void => {
+      for (const owner of owners) runningBy.set(owner, (runningBy.get(owner) ?? 0) + 1);
+    };
+    const placeOf = ({ lane, owners }: WaitingLane): readonly [runs: number, owner: number, lane: number] => {
+      const places = [...owners].map(
+        (owner) => [runningBy.get(owner) ?? 0, this.#find(nameOwner(target, owner))] as const,
+      );
+      const [[runs, since] = [0, 0]] = places.sort(compare);
+      return [runs, since, this.#find(nameLane(lane))];
+    };
+    for (const each of running) count(each);
+    const begun: Lane[] = [];
+    for (let free = max - running.length; free > 0; free -= 1) {
+      const [next] = [...left].map((each) => ({ each, place: placeOf(each) })).sort(byPlace);
+      if (next === undefined || (free === 1 && next.place[0] > 0)) break;
+      const { each } = next;
+      left.delete(each);
+      count(each);
+      begun.push(each);
+      this.#turns += 1;
+      for (const name of namesOf(target, each)) this.#since.set(name, this.#turns);
+    }
+    return begun;
+  }
+
+  /** Forgets the lanes and owners that have no rows, once there may be many of them. @param list every lane with rows, and its target */
+  forgetUnused(list: () => Iterable<WaitingLane & { readonly target: number }>): void {
+    if (this.#since.size <= this.#sizeMax) return;
+    const used = new Set<string>();
+    for (const each of list()) for (const name of namesOf(each.target, each)) used.add(name);
+    for (const name of this.#since.keys()) if (!used.has(name)) this.#since.delete(name);
+    this.#sizeMax = 1_024 + 2 * this.#since.size;
+  }
+
+  /** What is seen for the first time has its turn behind all others. */
+  #find(name: string): number {
+    const since = this.#since.get(name) ?? this.#turns;
+    this.#since.set(name, since);
+    return since;
+  }
+}
+
+const nameLane = (lane: number): string => `${lane}`;
+const nameOwner = (target: number, owner: string): string => `${target} ${owner}`;
+const namesOf = (target: number, { lane, owners }: WaitingLane): readonly string[] => [
+  nameLane(lane),
+  ...[...owners].map((owner) => nameOwner(target, owner)),
+];
+
+const compare = (a: readonly number[], b: readonly number[]): number => {
+  const at = a.findIndex((value, n) => value !== b[n]);
+  return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
+};
+const byPlace = (a: { readonly place: readonly number[] }, b: { readonly place: readonly number[] }) =>
+  compare(a.place, b.place);

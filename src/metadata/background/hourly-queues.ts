@@ -104,7 +104,6 @@ export const waitingSlot = (slot: number, tenant: string): number =>
 export const isWaitingSlot = (slot: number): boolean => slot >= laneSlots;
 /** One number for each lane, those of waiting rows included. */
 export const anyLaneOfSlot = (slot: number): number => Math.floor(slot / queueSlots);
-export const isWaitingLane = (lane: number): boolean => lane >= lanes;
 /** The lane of the target that a lane, or a waiting lane, belongs to. */
 export const targetLane = (lane: number): number => lane % lanes;
 export const laneOfSlot = (slot: number): number => targetLane(anyLaneOfSlot(slot));
