@@ -129,6 +129,39 @@ test('a backlog of a target that is away is read once, while events of a target 
   await vi.waitFor(async () => expect(await world.queued()).toHaveLength(8_001), until);
 });
 
+test('lanes of targets that are away are read for a tenth of the time at most, however many they are', async () => {
+  await using down = await openWebhookSink();
+  const names = Array.from({ length: 64 }, (_, n) => `hook-${n}`);
+  const seen: SeenRows = { rows: 0, onPage: () => {} };
+  const wrap = (context: Context): Context => ({
+    ...context,
+    metadata: countRows(context.metadata, hourlyQueues.name, seen).metadata,
+  });
+  await using world = await openNotifyWorld({
+    targets: targetsAt(Object.fromEntries(names.map((name) => [name, down]))),
+    rules: names.map((name) => rule(name, { prefix: `${name}/` })),
+    slower: 1_000,
+    wrap,
+  });
+  const { client, clock } = world;
+  await down[Symbol.asyncDispose]();
+  for (let n = 0; n < 16; n += 1)
+    await Promise.all(names.map((name) => client.put(`/bucket/${name}/k${n}`, { body: 'x' })));
+  world.worker.start();
+  // Until each target rests for a quarter of a minute at least.
+  for (let rest = 0; rest < 6; rest += 1) await clock.pass(61_000);
+  let pages = 0;
+  seen.onPage = () => {
+    pages += 1;
+    // The time that a read takes.
+    clock.hurry(1);
+  };
+  for (const end = clock.elapsed() + 10_000; clock.elapsed() < end; ) await clock.pass(500);
+  expect(pages).toBeGreaterThan(100);
+  // Besides the tenth, the lanes that are read when the time ends.
+  expect(pages).toBeLessThan(10_000 / 10 + 16 * 16 * 2);
+});
+
 test('a redriven event arrives before later ones of its object, also when the hour of these has long been empty in the main lane', async () => {
   await using sink = await openWebhookSink();
   await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), rules: [rule('hook')] });

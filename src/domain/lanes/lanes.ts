@@ -46,7 +46,10 @@ const waitingShareMs = 10_000;
 const movesMax = 64;
 /** Rows of a tenant that a pass passes over in a waiting slot, and rows that it tries. What lies behind these waits for a later pass. */
 const waitingReadMax = 5_000;
-/** A waiting slot of which nothing could be delivered is not read again for this many times the time that the pass took. */
+/**
+ * A waiting slot of which nothing could be delivered is not read again for this many times the time that the pass took. After resting lanes
+ * were read, none of them is read for as long.
+ */
 const idleFactor = 10;
 /** The rest of a lane that failed: it doubles with each failure in a row. */
 const laneRestFirstMs = 1_000;
@@ -55,6 +58,10 @@ const laneRestMaxMs = 2 * 60_000;
 const fullRestMs = 5_000;
 /** How often a lane is read all of whose known targets rest: another one may have got its first rows. */
 const restingReadMs = 2_000;
+/** Lanes all of whose known targets rest that are read at a time: a tenant may have any number of targets. */
+const restingLanesMax = 16;
+/** The longest pause after a read of them, in case the process stood still. */
+const restingPauseMaxMs = 60_000;
 /** Rows that a pass reads first of a slot in which rows stayed: the first of them are given up when they are too old. */
 const resumedPage = 16;
 /** How often the states of targets are stored. */
@@ -71,8 +78,12 @@ export class Lanes {
   /** The targets that rows of each lane named. */
   readonly #targets = new Map<number, Set<string>>();
   readonly #passed = new PassedRows();
-  /** When a lane began to run whose known targets rested, by the monotonic clock. */
-  readonly #restingSince = new Map<number, number>();
+  /** When a lane all of whose known targets rest may be read again, by the monotonic clock. */
+  readonly #restingDue = new Map<number, number>();
+  /** Those of them that are read at the moment. */
+  readonly #restingReads = new Set<number>();
+  /** None of them is read before, by the monotonic clock. */
+  #restingPause = Number.NEGATIVE_INFINITY;
   /** The waiting lanes that run. */
   readonly #waitingRuns = new Map<number, WaitingLane>();
   readonly #turns = new WaitingTurns();
@@ -122,10 +133,10 @@ export class Lanes {
     const main = hours.filter(({ slot }) => !isWaitingSlot(slot));
     const waiting = this.#waiting.due();
     this.#forgetUnused([...hours.map(({ slot }) => slot), ...waiting]);
-    for (const [lane, places] of Map.groupBy(main, ({ slot }) => laneOfSlot(slot)))
-      if (!this.#running.has(lane) && this.#mayRead(lane))
-        this.#run(lane, signal, () => this.#runLane(lane, { places, ...at }));
-      else this.#hasWork = true;
+    this.#startMain(
+      Map.groupBy(main, ({ slot }) => laneOfSlot(slot)),
+      at,
+    );
     const due = Map.groupBy(waiting, (slot) => laneOfSlot(slot));
     for (const [lane, slots] of due) this.#startWaiting(lane, { slots, ...at });
     this.#turns.forgetUnused(() => this.#waitingLanes());
@@ -194,14 +205,59 @@ export class Lanes {
     return (this.#failedLanes.get(lane)?.until ?? Number.NEGATIVE_INFINITY) > this.#ctx.clock.elapsed();
   }
 
+  #startMain(lanes: ReadonlyMap<number, readonly QueueHour[]>, at: At): void {
+    const idle = [...lanes.keys()].filter(
+      (lane) => !this.#running.has(lane) && !this.#restsAfterFailure(lane),
+    );
+    const [resting, others] = partition(idle, (lane) => this.#isResting(lane));
+    const taken = this.#takeResting(resting);
+    if (taken.length + others.length < lanes.size) this.#hasWork = true;
+    const run = (lane: number, work: (of: Lane) => Promise<unknown>): void =>
+      this.#run(
+        lane,
+        at.signal,
+        async () => void (await work({ lane, places: lanes.get(lane) ?? [], ...at })),
+      );
+    for (const lane of others) {
+      this.#restingDue.delete(lane);
+      run(lane, (of) => this.#runLane(of));
+    }
+    for (const lane of taken) run(lane, (of) => this.#readResting(of));
+  }
+
+  /** The resting lanes that are read now: those first that are due for the longest time. */
+  #takeResting(lanes: readonly number[]): readonly number[] {
+    const now = this.#ctx.clock.elapsed();
+    const dueAt = (lane: number): number => this.#restingDue.get(lane) ?? now;
+    for (const lane of lanes) this.#restingDue.set(lane, dueAt(lane));
+    if (now < this.#restingPause) return [];
+    const reading = [...this.#restingReads].filter((lane) => this.#isResting(lane)).length;
+    const taken = lanes
+      .filter((lane) => dueAt(lane) <= now)
+      .sort((a, b) => dueAt(a) - dueAt(b))
+      .slice(0, Math.max(0, restingLanesMax - reading));
+    for (const lane of taken) this.#restingDue.set(lane, now + restingReadMs);
+    return taken;
+  }
+
+  /** Another target of the lane, which is not known yet, may have rows. */
+  async #readResting(of: Lane): Promise<void> {
+    const { lane } = of;
+    const begunAt = this.#ctx.clock.elapsed();
+    this.#restingReads.add(lane);
+    try {
+      const hasTried = await this.#runLane(of);
+      if (hasTried || !this.#isResting(lane)) return;
+      const endedAt = this.#ctx.clock.elapsed();
+      const pause = Math.min(idleFactor * (endedAt - begunAt), restingPauseMaxMs);
+      this.#restingPause = Math.max(this.#restingPause, endedAt + pause);
+    } finally {
+      this.#restingReads.delete(lane);
+    }
+  }
+
   /** Starts waiting lanes of a target whose turn it is. */
-  #startWaiting(
-    lane: number,
-    {
-      slots,
-      ...at
-    }: { readonly slots: readonly number[]; readonly now: number; readonly signal: AbortSignal },
-  ): void {
+  #startWaiting(lane: number, { slots, ...at }: At & { readonly slots: readonly number[] }): void {
     const due = [...Map.groupBy(slots, anyLaneOfSlot)]
       .filter(([each]) => !this.#running.has(each) && !this.#restsAfterFailure(each))
       .map(([each, ofLane]) => ({ lane: each, slots: ofLane, owners: this.#ownersIn(ofLane) }));
@@ -259,7 +315,7 @@ export class Lanes {
   #forgetUnused(slots: readonly number[]): void {
     const used = new Set(slots.map(laneOfSlot));
     for (const lane of this.#running.keys()) used.add(targetLane(lane));
-    for (const lanes of [this.#targets, this.#restingSince, this.#failedLanes])
+    for (const lanes of [this.#targets, this.#restingDue, this.#failedLanes])
       for (const lane of lanes.keys()) if (!used.has(targetLane(lane))) lanes.delete(lane);
   }
 
@@ -278,43 +334,21 @@ export class Lanes {
     return targets.length > 0 && targets.every((target) => this.#states.isResting(target));
   }
 
-  /** Whether a target of the lane may be tried, or one that is not known yet may have rows. */
-  #mayRead(lane: number): boolean {
-    if (this.#restsAfterFailure(lane)) return false;
-    const now = this.#ctx.clock.elapsed();
-    const isResting = this.#isResting(lane);
-    if (isResting && now - (this.#restingSince.get(lane) ?? Number.NEGATIVE_INFINITY) < restingReadMs)
-      return false;
-    if (isResting) this.#restingSince.set(lane, now);
-    else this.#restingSince.delete(lane);
-    return true;
-  }
-
   /** A target that failed is tried by one slot, because each try may take as long as the time-out. */
   #parallel(lane: number, most: number): number {
     return [...this.#targetsOf(lane)].some((target) => this.#states.isDoubtful(target)) ? 1 : most;
   }
 
-  async #runLane(
-    lane: number,
-    {
-      places,
-      now,
-      signal,
-    }: { readonly places: readonly QueueHour[]; readonly now: number; readonly signal: AbortSignal },
-  ): Promise<void> {
+  /** @returns whether a row was tried of a target that has failed */
+  async #runLane({ lane, places, ...at }: Lane): Promise<boolean> {
     const bySlot = [...Map.groupBy(places, ({ slot }) => slot)];
     const trials = new Map<string, number>();
-    await inParallel(slotsMax, bySlot, ([slot, hours]) =>
-      this.#drainSlot({ lane, slot, hours, trials }, { now, signal }),
-    );
+    await inParallel(slotsMax, bySlot, ([slot, hours]) => this.#drainSlot({ lane, slot, hours, trials }, at));
+    return trials.size > 0;
   }
 
   /** Delivers what it can of a slot in a target's lane, and moves the rest out of the way. Rows of targets that take nothing stay. */
-  async #drainSlot(
-    { lane, slot, hours, trials }: SlotOfLane,
-    { now, signal }: { readonly now: number; readonly signal: AbortSignal },
-  ): Promise<void> {
+  async #drainSlot({ lane, slot, hours, trials }: SlotOfLane, { now, signal }: At): Promise<void> {
     const { subjectOf, batchMax } = this.#queue;
     const pass = new Pass({ queue: this.#queue, states: this.#states, now, signal, shareMs });
     const resumption = this.#passed.find(slot, this.#ctx.clock.elapsed());
@@ -428,11 +462,7 @@ export class Lanes {
 
   async #runWaiting(
     slots: readonly number[],
-    {
-      parallel,
-      now,
-      signal,
-    }: { readonly parallel: number; readonly now: number; readonly signal: AbortSignal },
+    { parallel, now, signal }: At & { readonly parallel: number },
   ): Promise<void> {
     const [first = 0] = slots;
     await inParallel(this.#parallel(laneOfSlot(first), parallel), slots, (slot) =>
@@ -504,6 +534,17 @@ export class Lanes {
       );
     }
   }
+}
+
+interface At {
+  /** Store time. */
+  readonly now: number;
+  readonly signal: AbortSignal;
+}
+
+interface Lane extends At {
+  readonly lane: number;
+  readonly places: readonly QueueHour[];
 }
 
 interface SlotOfLane {
