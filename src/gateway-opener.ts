@@ -15,7 +15,7 @@ import type { ObjectBytes } from './ports/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 import { type FetchFacts, fromRequest, toResponse } from './protocol/fetch.ts';
 import type { SettingOptions } from './setting-options.ts';
-import { type Presigned, type PresignedForm, presign, presignForm } from './signing/presign.ts';
+import { anyName, type Presigned, type PresignedForm, presign, presignForm } from './signing/presign.ts';
 import type { startWorkers } from './workers/registry.ts';
 
 /** An access key that the settings have. */
@@ -258,19 +258,58 @@ function withHooks(
 
 const linkMethods: readonly unknown[] = ['GET', 'HEAD', 'PUT', 'DELETE'] satisfies Presigned['method'][];
 
-/** For callers without types, whose link would name an object `undefined`. @throws TypeError that names every wrong option */
-function assertLinkOptions(call: 'presign' | 'presignPost', options: object): void {
-  const { bucket, key, origin, method } = options as Readonly<Record<string, unknown>>;
+/** What both take; and what only one of them does. */
+const bothTake = ['origin', 'bucket', 'key', 'expiresSeconds', 'accessKey'];
+const linkOptions = {
+  presign: [...bothTake, 'method', 'query'],
+  presignPost: [...bothTake, 'bytes', 'contentType', 'fields'],
+} as const;
+
+const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+/** Whether uploads can have the bounds. The cast: what the fields are is what is asked. */
+function isRange(input: unknown): boolean {
+  const { min = 0, max } = (input ?? {}) as Readonly<Record<string, unknown>>;
+  return isSize(min) && isSize(max) && min <= max;
+}
+
+const areTexts = (input: unknown): boolean =>
+  typeof input === 'object' &&
+  input !== null &&
+  Object.values(input).every((each) => typeof each === 'string');
+
+/**
+ * For callers without types, and for values that are known at run time: a wrong one would make a link or form whose every use is
+ * refused. @throws TypeError that names every wrong option, and what would be right
+ */
+function assertLinkOptions(call: keyof typeof linkOptions, options: object): void {
+  const { bucket, key, origin, method, ...more } = options as Readonly<Record<string, unknown>>;
   const faults: string[] = [];
   if (call === 'presign' && !linkMethods.includes(method))
     faults.push(`method must be one of ${linkMethods.join(', ')}`);
-  if (typeof origin !== 'string' || !/^https?:\/\/[^/]/.test(origin))
-    faults.push('origin must be where clients reach the gateway, such as https://files.example.com');
+  if (typeof origin !== 'string' || !/^https?:\/\/[^/?#]+\/?$/.test(origin))
+    faults.push(
+      'origin must be where clients reach the gateway, without a path, such as https://files.example.com',
+    );
   if (typeof bucket !== 'string' || !/^[^/]+$/.test(bucket))
     faults.push('bucket must be the name of a bucket, such as photos');
   // A link with the key '' is one to the bucket itself.
   if (typeof key !== 'string' || (key === '' && call === 'presignPost'))
     faults.push('key must be the key of an object, such as a/b.txt');
+  else if (call === 'presignPost' && ![-1, key.length - anyName.length].includes(key.indexOf(anyName)))
+    faults.push(`key may have ${anyName} once, at its end`);
+  if (more['bytes'] !== undefined && !isRange(more['bytes']))
+    faults.push('bytes must be whole numbers, min at most max, such as { min: 1, max: 10_000_000 }');
+  if (more['contentType'] !== undefined && typeof more['contentType'] !== 'string')
+    faults.push('contentType must be a content type, such as image/png, or the start of one, such as image/');
+  for (const name of ['fields', 'query'])
+    if (more[name] !== undefined && !areTexts(more[name])) faults.push(`${name} must be texts by name`);
+  const known: readonly string[] = linkOptions[call];
+  for (const [name, value] of Object.entries(options))
+    if (value !== undefined && !known.includes(name))
+      faults.push(
+        `${name} is no option: ${call === 'presign' ? 'query' : 'fields'} takes what the public API has`,
+      );
   if (faults.length > 0) throw new TypeError(`${call}: ${faults.join('; ')}`);
 }
 

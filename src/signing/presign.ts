@@ -88,7 +88,7 @@ export interface PresignedForm
 }
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: the public API writes it so.
-const anyName = '${filename}';
+export const anyName = '${filename}';
 
 /** @returns the fields of the form, which stand before its file. @throws RangeError as `presign` */
 export function presignForm({ hasher, clock }: Ctx, form: PresignedForm): Readonly<Record<string, string>> {

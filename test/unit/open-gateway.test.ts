@@ -173,6 +173,40 @@ test('presign and presignPost refuse callers without types that leave out option
   );
 });
 
+test.each([
+  [{ bytes: { max: Number(undefined) } }, 'bytes must be whole numbers'],
+  [{ bytes: { max: -1 } }, 'bytes must be whole numbers'],
+  [{ bytes: { max: 1.5 } }, 'bytes must be whole numbers'],
+  [{ bytes: { max: Number.POSITIVE_INFINITY } }, 'bytes must be whole numbers'],
+  [{ bytes: { min: 2, max: 1 } }, 'bytes must be whole numbers, min at most max'],
+  [{ bytes: 10 }, 'bytes must be whole numbers'],
+  [{ bytes: null }, 'bytes must be whole numbers'],
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the public API writes it so.
+  [{ key: '${filename}/${filename}' }, 'key may have ${filename} once, at its end'],
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the public API writes it so.
+  [{ key: '${filename}.jpg' }, 'key may have ${filename} once, at its end'],
+  [{ contentType: 5 }, 'contentType must be'],
+  [{ fields: { acl: undefined } }, 'fields must be texts by name'],
+  [{ acl: 'public-read' }, 'acl is no option: fields takes what the public API has'],
+  [
+    { origin: 'https://files.example.com/s3' },
+    'origin must be where clients reach the gateway, without a path',
+  ],
+  [{ expiresSeconds: Number(undefined) }, 'expiresSeconds'],
+] as const)('presignPost refuses %j, with which no upload would pass', async (wrong, message) => {
+  await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  const form = { origin: 'https://files.example.com', bucket: 'photos', key: 'cat.jpg', expiresSeconds: 60 };
+  const make = gateway.presignPost as unknown as (options: object) => unknown;
+  expect(() => make({ ...form, ...wrong })).toThrow(message);
+  const fine = {
+    origin: 'https://files.example.com/',
+    bytes: { max: 0 },
+    contentType: undefined,
+    acl: undefined,
+  };
+  expect(make({ ...form, ...fine })).toMatchObject({ url: 'https://files.example.com/photos' });
+});
+
 describe('presignPost', () => {
   const origin = `http://${host}`;
   const ask = { origin, bucket: 'photos', key: 'cat.jpg', expiresSeconds: 60 } as const;
