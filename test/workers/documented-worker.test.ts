@@ -14,9 +14,14 @@ const [, script = ''] = /```ts\n(.*?)```/s.exec(page) ?? [];
 const [, toml = ''] = /```toml\n(.*?)```/s.exec(page) ?? [];
 const fieldOf = (name: string): string => new RegExp(`\\b${name} = "(.*?)"`).exec(toml)?.[1] ?? '';
 
+test('the Worker of docs/workers.md is the one that the compiler of this project has checked', () => {
+  const checked = readFileSync(join(import.meta.dirname, 'worker-of-the-page.ts'), 'utf8');
+  expect(script).toBe(checked.replaceAll(`'../../src/runtime/cloudflare.ts'`, `'sluice/cloudflare'`));
+});
+
 test('the Worker of docs/workers.md serves objects with the bindings of its wrangler.toml', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'documented-worker-'));
-  const entry = join(folder, 'index.js');
+  const entry = join(folder, 'index.ts');
   const library = join(root, 'src/runtime/cloudflare.ts');
   writeFileSync(entry, script.replaceAll(`'sluice/cloudflare'`, `'${library}'`));
   const [, object = ''] = /durable_objects\.bindings = \[\{ name = "(.*?)"/.exec(toml) ?? [];
