@@ -25,6 +25,21 @@ test.each(docs)('%s names only what is there', (doc) => {
   expect([...paths, ...links].filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
+test('README.md names everything that it links and the package leaves out', () => {
+  const text = textOf('README.md');
+  const { files: rules } = JSON.parse(textOf('package.json')) as { readonly files: readonly string[] };
+  const covers = (rule: string, path: string) => path === rule || path.startsWith(`${rule}/`);
+  const isPacked = (path: string) =>
+    rules.some((rule) => covers(rule, path)) &&
+    !rules.some((rule) => rule.startsWith('!') && covers(rule.slice(1), path));
+  const links = [...text.matchAll(/\]\(([^)#:\s]+)(?:#[^)]*)?\)/g)].map(([, path = '']) => path);
+  const paragraph = text.slice(text.indexOf('[ARCHITECTURE.md]'));
+  const named = [...paragraph.matchAll(/`([\w./-]+)`|\]\(([^)]+)\)/g)].map(
+    (found) => found[1] ?? found[2] ?? '',
+  );
+  expect(links.filter((path) => !isPacked(path) && !named.some((each) => covers(each, path)))).toEqual([]);
+});
+
 /** The anchor that GitHub gives to a heading. */
 const anchorOf = (heading: string): string =>
   heading
