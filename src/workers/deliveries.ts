@@ -3,6 +3,7 @@ import { roleAsker } from '../auth/replication-role.ts';
 import { mayServiceWrite } from '../auth/service-write.ts';
 import type { Context } from '../context.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
+import { openTurns } from '../domain/common/turns.ts';
 import { type Destination, peerOfTarget } from '../domain/configurations/replication-destination.ts';
 import { type AccessLogCtx, deliverLogs } from '../domain/deliveries/access-log-delivery.ts';
 import { RefusedLogs } from '../domain/deliveries/refused-logs.ts';
@@ -92,6 +93,7 @@ async function stepResyncs(
   former: ResyncRound | undefined,
 ): Promise<ResyncRound> {
   let isBusy = former?.after !== undefined && former.isBusy;
+  const rest = openTurns(ctx.clock, { signal: turn.signal });
   const round = await stepTasks(ctx, {
     turn,
     former,
@@ -102,7 +104,7 @@ async function stepResyncs(
       await noteTaskError(ctx, resyncs, { name, cause });
     },
     async step(task) {
-      isBusy = (await stepResync(ctx, task)) || isBusy;
+      isBusy = (await stepResync(ctx, task, rest)) || isBusy;
     },
   });
   return { ...round, isBusy };

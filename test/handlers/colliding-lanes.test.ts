@@ -4,6 +4,7 @@
  */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
+import { everyResync, stepResync } from '../../src/domain/replication/resync.ts';
 import { hashToLane, waitingSlot } from '../../src/metadata/background/hourly-queues.ts';
 import { queueSlot } from '../../src/metadata/background/queues.ts';
 import { hourlyQueues } from '../../src/metadata/records/queues.ts';
@@ -11,7 +12,7 @@ import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { countRows, type SeenRows } from '../support/counted-rows.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
-import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
+import { hurriedClock, keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
 import { makeRole } from '../support/replication-role.ts';
 import { never } from '../support/replication-sites.ts';
 import { openStubPeer, replicateToStub, stubPeerBody } from '../support/stub-peer.ts';
@@ -85,6 +86,44 @@ test('versions for a bucket that its peer no longer has delay none for a bucket 
   Object.assign(peer.state, { isHolding: true, most: 0 });
   await send('later');
   expect(peer.state.most).toBeGreaterThanOrEqual(8);
+});
+
+test('a resync goes on while versions of another account wait in its lane, and those that wait share one count', async () => {
+  const endpoint = await openStubPeer({
+    ownerOf: (bucket) => (bucket === 'vic' ? alice : bob).owner,
+    take: async () => {},
+  });
+  // Time passes with the pages that are read.
+  const clock = hurriedClock(1_000);
+  const seen: SeenRows = { rows: 0, onPage: () => clock.hurry(1) };
+  await using world = await openGateway({
+    clock,
+    settings: { SVC_EGRESS_ALLOW: '127.0.0.1' },
+    wrap: (context) => ({
+      ...context,
+      metadata: countRows(context.metadata, hourlyQueues.name, seen).metadata,
+    }),
+  });
+  await makeRole(world, { root: alice });
+  await makeRole(world, { root: bob });
+  const admin = operatorOf(world);
+  await admin.must('PUT', '/replication/peers/far', stubPeerBody(endpoint));
+  const to = findColliding('far/vic', (n) => `far/x${n}-gone`).slice('far/'.length);
+  await replicateToStub(world.client, { owner: alice.owner, bucket: 'vic' });
+  await world.client.put('/vic/key', { body: 'x' });
+  const others = Array.from({ length: 8 }, (_, n) => `att-${n}`);
+  for (const bucket of others) await replicateToStub(world.bob, { owner: bob.owner, bucket, to });
+  const backlog = 2_000;
+  for (let n = 0; n < backlog; n += others.length)
+    await Promise.all(others.map((bucket) => world.bob.put(`/${bucket}/k${n}`, { body: 'x' })));
+  for (const bucket of [...others, 'vic'])
+    await admin.must('POST', `/replication/resync/${bucket}`, { status: 'all' });
+  for await (const task of everyResync(world.context)) await stepResync(world.context, task);
+  expect(await admin.must('GET', '/replication/resync/vic')).toMatchObject({ read: 1, queued: 1 });
+  for (const bucket of others)
+    expect(await admin.must('GET', `/replication/resync/${bucket}`)).toMatchObject({ read: 0 });
+  // One for each account.
+  expect(seen.rows).toBeLessThan(2 * (backlog + 10));
 });
 
 test('a backlog of a target that is away is read once, while events of a target in the same lane are delivered', async () => {

@@ -217,8 +217,9 @@ test('a resync waits for the long queue of its own destination only', async () =
     await admin.must('POST', `/replication/resync/${bucket}`, { status: 'all' });
   }
   const due = await context.metadata.now();
+  const destination = { Bucket: `arn:sluice:replication::far:${busy}` };
   for (let row = 0; row <= 2_000; row += 1) {
-    const task = { bucket: busy, key: `${row}`, account: owner };
+    const task = { bucket: busy, key: `${row}`, account: owner, destination };
     const at = { queue: 'replication', slot: laneSlot(`far/${busy}`, `${row}`) } as const;
     const named = { task, id: `${row}`, due, requestId: 'test' };
     await context.metadata.apply([await queuedByHour(context, at, named)]);

@@ -1,11 +1,12 @@
 /**
  * Resync: queues the versions of a bucket that exist already, page by page. The task keeps the position, so that it continues after a kill;
- * a page that is queued twice is sent twice, and the peer keeps one. Pages wait while the queue of their destination is long.
+ * a page that is queued twice is sent twice, and the peer keeps one. Pages wait while many versions of their account wait for their destination.
  */
 
+import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
+import { dueRowsInShares, listDueHours } from '../../metadata/background/hourly-consumer.ts';
 import { hashToLane, laneOfSlot } from '../../metadata/background/hourly-queues.ts';
 import {
   everyTask,
@@ -30,7 +31,7 @@ import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
-import { nameLane } from '../configurations/replication-destination.ts';
+import { nameLane, replicationTask } from '../configurations/replication-destination.ts';
 import { coversExisting, isPending, markPending, queueTask } from '../objects/replication-queue.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -80,8 +81,15 @@ export async function leftToResync(
 }
 
 const pageRows = 100;
-/** No page is queued while more rows than this wait for the destination. */
+/** No page is queued while so many rows of its account wait for the destination. */
 const waitingMax = 2_000;
+/** Rows of the destination's lane that a count reads: those of other accounts and destinations are among them. */
+const countedMax = 10_000;
+/** A count is used again for this many times the time that the last counts of all destinations of its account took. */
+const recountFactor = 10;
+const recountMaxMs = 5 * 60_000;
+/** A count that is no longer used is forgotten after this time. */
+const countedMs = 60_000;
 /** How long a result is kept. */
 const retentionMs = 30 * 24 * 60 * 60 * 1000;
 
@@ -175,34 +183,84 @@ export async function* everyResync(
     if (task.state.finishedAt === undefined) yield task;
 }
 
-/** Counts the lane of the rule's destination only: a peer that is away holds up no resync to another one. */
-async function isQueueLong(ctx: Ctx, { Destination }: ReplicationRule): Promise<boolean> {
-  const now = await ctx.metadata.now();
-  const lane = hashToLane(nameLane(Destination.Bucket));
-  const hours = await listDueHours(ctx, 'replication', now);
-  let rows = 0;
-  for (const hour of hours.filter(({ slot }) => laneOfSlot(slot) === lane))
-    for await (const _ of dueRowsOfHour(ctx, hour, { now, max: waitingMax })) {
-      rows += 1;
-      if (rows > waitingMax) return true;
-    }
-  return false;
+/** The last count of the rows that wait for a destination. */
+interface Count {
+  /** Rows that resyncs may queue before the next count. */
+  left: number;
+  readonly tookMs: number;
+  /** No count follows before, by the monotonic clock. */
+  readonly until: number;
 }
 
-/** Queues a page of a resync, unless the queue is long. @returns whether a page was queued and there may be another one */
+type Rest = () => Promise<void>;
+
+class Counts {
+  /** By destination. */
+  readonly of = new BoundedCache<Map<string, Count>>({ name: 'resync-counts', entriesMax: 1_024 });
+}
+
+/**
+ * Counts the rows of the bucket's account that wait for the destination, so neither a peer that is away nor another account holds up the
+ * resync. All resyncs of the account to the destination share the count, whose time is bounded for the account. Behind many rows of others
+ * in the lane some rows of the account are not counted.
+ */
+async function countBacklog(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { rule: { Destination }, rest }: { readonly rule: ReplicationRule; readonly rest?: Rest | undefined },
+): Promise<Count> {
+  const { clock } = ctx;
+  const counts = ctx.caches.of(Counts).of;
+  const ofAccount = counts.get(bucket.owner) ?? new Map<string, Count>();
+  counts.set(bucket.owner, ofAccount);
+  const destination = nameLane(Destination.Bucket);
+  const known = ofAccount.get(destination);
+  const begunAt = clock.elapsed();
+  if (known !== undefined && (known.left > 0 || known.until > begunAt)) return known;
+  const now = await ctx.metadata.now();
+  const lane = hashToLane(destination);
+  const places = (await listDueHours(ctx, 'replication', now)).filter(
+    ({ slot }) => laneOfSlot(slot) === lane,
+  );
+  let left = waitingMax;
+  for await (const { row } of dueRowsInShares(ctx, places, { now, max: countedMax })) {
+    await rest?.();
+    const { destination: to, account, bucketId } = replicationTask(row);
+    const isOwn = account === bucket.owner || bucketId === bucket.id;
+    if (isOwn && nameLane(to.Bucket) === destination) left -= 1;
+    if (left <= 0) break;
+  }
+  const endedAt = clock.elapsed();
+  for (const [name, { until }] of ofAccount) if (until + countedMs < endedAt) ofAccount.delete(name);
+  const others = [...ofAccount].filter(([name]) => name !== destination);
+  const tookMs = endedAt - begunAt;
+  const allMs = others.reduce((sum, [, other]) => sum + other.tookMs, tookMs);
+  const count = { left, tookMs, until: endedAt + Math.min(recountFactor * allMs, recountMaxMs) };
+  ofAccount.set(destination, count);
+  return count;
+}
+
+/**
+ * Queues a page of a resync, unless the queue is long.
+ * @param rest of `openTurns`
+ * @returns whether a page was queued and there may be another one
+ */
 export async function stepResync(
   ctx: Ctx & Pick<Context, 'telemetry'>,
   { name, state, progress: former, revision }: Task<Resync>,
+  rest?: Rest,
 ): Promise<boolean> {
   const bucket = (await findBucket(ctx.metadata, state.bucket))?.row;
   const rule = bucket?.id === name ? await findRule(ctx, bucket) : undefined;
-  if (rule !== undefined && (await isQueueLong(ctx, rule))) return false;
+  const waiting = bucket && rule && (await countBacklog(ctx, bucket, { rule, rest }));
+  if (waiting !== undefined && waiting.left <= 0) return false;
   const role = bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role;
   const now = await ctx.metadata.now();
   const next =
     bucket === undefined || rule === undefined || role === undefined
       ? { ...state, finishedAt: now }
       : await queuePage(ctx, { bucket, role, rule, state, now });
+  if (waiting !== undefined) waiting.left -= next.queued - state.queued;
   const isDone = next.finishedAt !== undefined;
   const expiry = isDone ? { expiresAt: now + retentionMs } : {};
   // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.
