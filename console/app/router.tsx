@@ -1,17 +1,11 @@
 /** The routes, made from the table of pages. */
 
 import type { ErrorComponentProps } from '@tanstack/react-router';
-import {
-  type AnyRoute,
-  createRootRoute,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  Outlet,
-} from '@tanstack/react-router';
+import { type AnyRoute, createRootRoute, createRoute, createRouter, Outlet } from '@tanstack/react-router';
 import { Failure, NotFound } from '../ui/states.tsx';
 import { UnsavedGuard } from '../ui/unsaved-guard.tsx';
 import { basePath } from './base-path.ts';
+import { lazyPage } from './lazy-page.tsx';
 import { builtPages, type PageName, pageAt, pageOf } from './pages.ts';
 import { Shell } from './shell.tsx';
 import { parseSearch, writeSearch } from './url.ts';
@@ -40,7 +34,7 @@ function addRoutes(parent: AnyRoute, within: PageName | undefined): AnyRoute[] {
         getParentRoute: () => parent,
         path,
         // The cast: pages are components without properties; `builtPages` have `load`.
-        component: lazyRouteComponent(load as () => Promise<{ default: () => unknown }>) as never,
+        component: lazyPage(load as NonNullable<typeof load>) as never,
       }) as unknown as AnyRoute;
       const inner = addRoutes(route, name);
       return inner.length === 0 ? route : (route.addChildren(inner) as AnyRoute);

@@ -217,6 +217,42 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     }
   });
 
+  test('code of a page that does not arrive is a failure within the shell, and the document is loaded anew only for another build', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/');
+    const { page } = tab;
+    const documents: string[] = [];
+    page.on('request', (request) => {
+      if (request.isNavigationRequest()) documents.push(request.url());
+    });
+    const open = (name: string) =>
+      page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click();
+    const failed = page.getByText('This page could not be loaded.');
+    for (const [name, status] of [
+      ['Storage', 503],
+      ['Workers', 404],
+      ['Events', undefined],
+    ] as const) {
+      const code = `**/console/assets/${name.toLowerCase()}-*.js`;
+      await page.route(code, (route) => (status === undefined ? route.abort() : route.fulfill({ status })));
+      await open(name);
+      await failed.waitFor();
+      await page.unroute(code);
+      await page.getByRole('button', { name: 'Try again' }).click();
+      await page.getByRole('heading', { name, level: 1 }).waitFor();
+    }
+    expect(documents).toEqual([]);
+    await page.route('**/console/assets/traces-*.js', (route) => route.fulfill({ status: 404 }));
+    await page.route('**/console/', async (route) => {
+      const reply = await route.fetch();
+      await route.fulfill({ response: reply, body: (await reply.text()).replaceAll('/main-', '/main-new') });
+    });
+    await Promise.all([page.waitForEvent('load'), open('Traces')]);
+    // It is still the old build: a second reload would help as little as the first.
+    await failed.waitFor();
+    expect(documents).toHaveLength(1);
+  });
+
   test('says that an address has no page', async () => {
     await using world = await openConsole();
     await using tab = await world.open('/no/such/page');
