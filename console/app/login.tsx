@@ -28,6 +28,7 @@ export function Login({
   const [isShown, setShown] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [fault, setFault] = useState(unreachable ? t.login.unreachable : '');
+  /** The first field that is empty. */
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => {
     document.title = `${t.login.title} · ${t.product}`;
@@ -62,7 +63,7 @@ export function Login({
             {(field) => (
               <input
                 {...field}
-                ref={first}
+                ref={accessKey === '' ? first : undefined}
                 class="input code"
                 name="username"
                 autocomplete="username"
@@ -79,6 +80,7 @@ export function Login({
               <span class="input-row">
                 <input
                   {...field}
+                  ref={accessKey === '' ? undefined : first}
                   class="input code"
                   name="password"
                   {...inputType(isShown ? 'text' : 'password')}

@@ -1,7 +1,7 @@
 /** What a page shows instead of its content: loading, empty, refused, partly shown. */
 import { useParams } from '@tanstack/react-router';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Refused, Unreachable } from '../app/client.ts';
 import { PageLink } from '../app/page-link.tsx';
 import { useSession } from '../app/session.tsx';
@@ -45,6 +45,14 @@ export const Empty = ({ icon = 'info', text, action, docs }: EmptyProps) => (
   </div>
 );
 
+/** What was refused because its log-in had ended is over with the next log-in. */
+function useIsOver(error: unknown): boolean {
+  const { csrfToken } = useSession().session;
+  const seen = useRef({ error, csrfToken });
+  if (seen.current.error !== error) seen.current = { error, csrfToken };
+  return error instanceof Refused && error.status === 403 && seen.current.csrfToken !== csrfToken;
+}
+
 /** A refusal, or an error of the network: the sentence, the code, the request, and where to look for the reason. */
 export function Failure({
   error,
@@ -53,6 +61,8 @@ export function Failure({
   readonly error: unknown;
   readonly onRetry?: (() => void) | undefined;
 }) {
+  const isOver = useIsOver(error);
+  if (isOver) return null;
   if (!(error instanceof Refused))
     return (
       <div class="failure" role="alert">

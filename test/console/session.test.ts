@@ -75,6 +75,25 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
     await tab.page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
   });
 
+  test('a form goes on where its log-in ended: the secret is typed at once, and the refusal is gone', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/limited');
+    await using tab = await world.open('/buckets/limited/usage?quota=1');
+    const panel = tab.page.getByRole('region', { name: 'Set quota' });
+    await panel.getByLabel('Objects').fill('5');
+    await send(world.server, 'DELETE', '/admin/v1/logins');
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await tab.page.getByText('Your log-in has ended').waitFor();
+    await panel.locator('.failure').waitFor({ state: 'attached' });
+    await tab.page.keyboard.type(testCredentials.root.secretKey);
+    await tab.page.keyboard.press('Enter');
+    await tab.page.getByText('Your log-in has ended').waitFor({ state: 'detached' });
+    await panel.locator('.failure').waitFor({ state: 'detached' });
+    expect(await panel.getByLabel('Objects').inputValue()).toBe('5');
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.waitFor({ state: 'detached' });
+  });
+
   test('a page that is refused something is asked for once, not again and again', async () => {
     await using world = await openConsole();
     await using tab = await world.open('/me', { as: testCredentials.alice });
