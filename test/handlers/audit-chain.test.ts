@@ -169,28 +169,6 @@ test('a seal that was removed or altered is named', async () => {
   expect((await verify(world))['gap']).toEqual({ kind: 'seal-missing', hour: '2026-01-01T01:00:00.000Z' });
 });
 
-test('a damaged seal is named, and keeps no other hour from being verified, sealed and removed', async () => {
-  const damaged = new DamagedRows();
-  const clock = virtualClock(start);
-  await using world = await openGateway({ clock, wrap: (context) => damaged.wrap(context) });
-  const pass = async (): Promise<void> => {
-    await world.client.put('/bucket');
-    await clock.advance(hourMs + 16 * 60_000);
-    await seal(world);
-  };
-  for (let hour = 0; hour < 3; hour += 1) await pass();
-  expect(await verify(world)).toMatchObject({ isIntact: true, hours: 3 });
-  damaged.patterns.add(new RegExp(`^tasks .*"hour-0*${firstHour + 1}"`));
-  const gap = { kind: 'seal-damaged', hour: '2026-01-01T01:00:00.000Z' };
-  for (const query of ['', '?from=2026-01-01T02:00:00Z', `?seal=${'0'.repeat(64)}&sealedHour=${gap.hour}`])
-    expect(await verify(world, query)).toMatchObject({ isIntact: false, gaps: [gap] });
-  await pass();
-  expect((await findAuditHead(world.context.metadata))?.state.hour).toBe(firstHour + 3);
-  await clock.advance(31 * 24 * hourMs);
-  await seal(world);
-  expect((await findAuditHead(world.context.metadata))?.state.keptFrom).toBeGreaterThan(firstHour + 3);
-});
-
 test('verification goes on behind a gap, and names each', async () => {
   const { world, clock } = await threeHours();
   await using _ = world;

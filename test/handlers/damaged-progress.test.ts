@@ -9,11 +9,13 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
+import { findAuditHead } from '../../src/metadata/audit.ts';
 import { acquireLease, LeaseLost, leaderLease, renewLease } from '../../src/metadata/background/leases.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
 import { holdGarbage, isGarbageRetained, leaseTtlMs } from '../../src/workers/leadership.ts';
 import { allWorkers } from '../../src/workers/registry.ts';
+import { retainAudit } from '../../src/workers/retention.ts';
 import { type Unit, unsupervised } from '../../src/workers/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { flipText } from '../support/damage-metadata.ts';
@@ -361,4 +363,34 @@ test('the progress of the usage is written again from the samples, and no day is
   const billed = await world.rows();
   expect(billed.map(({ day }) => day)).toEqual(['2026-01-01', '2026-01-02', '2026-01-03']);
   for (const row of billed) expect(row).toMatchObject({ byteSeconds: (10 * dayMs) / 1000 });
+});
+
+test('a damaged seal is named, and keeps no other hour from being verified, sealed and removed', async () => {
+  const damaged = new DamagedRows();
+  const start = Date.UTC(2026, 0, 1);
+  const firstHour = start / hourMs;
+  const clock = virtualClock(start);
+  await using world = await openGateway({ clock, wrap: (context) => damaged.wrap(context) });
+  const verify = (query = '') => operatorOf(world).must('GET', `/audit/verify${query}`);
+  const seal = async (): Promise<void> => {
+    const unit = retainAudit(world.context, 1);
+    for (let turn = 0; turn < 2_000; turn += 1) if ((await unit(never)) === 'idle') return;
+    throw new Error('the hours do not end');
+  };
+  const pass = async (): Promise<void> => {
+    await world.client.put('/bucket');
+    await clock.advance(hourMs + 16 * 60_000);
+    await seal();
+  };
+  for (let hour = 0; hour < 3; hour += 1) await pass();
+  expect(await verify()).toMatchObject({ isIntact: true, hours: 3 });
+  damaged.patterns.add(new RegExp(`^tasks .*"hour-0*${firstHour + 1}"`));
+  const gap = { kind: 'seal-damaged', hour: '2026-01-01T01:00:00.000Z' };
+  for (const query of ['', '?from=2026-01-01T02:00:00Z', `?seal=${'0'.repeat(64)}&sealedHour=${gap.hour}`])
+    expect(await verify(query)).toMatchObject({ isIntact: false, gaps: [gap] });
+  await pass();
+  expect((await findAuditHead(world.context.metadata))?.state.hour).toBe(firstHour + 3);
+  await clock.advance(31 * 24 * hourMs);
+  await seal();
+  expect((await findAuditHead(world.context.metadata))?.state.keptFrom).toBeGreaterThan(firstHour + 3);
 });

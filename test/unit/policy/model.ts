@@ -145,7 +145,8 @@ function conditionHolds(
   const passing = given.filter((value) =>
     passes(operator, list(wanted), value, { effect: statement.Effect, request }),
   );
-  const needsAll = set === 'ForAllValues' || (set === '' && isNegated);
+  // Several values of any other key are spellings of one.
+  const needsAll = key === 'aws:TagKeys' ? set === 'ForAllValues' : isNegated;
   return needsAll ? passing.length === given.length : passing.length > 0;
 }
 
