@@ -167,11 +167,8 @@ export const missingTexts = (
     .filter(([name]) => !isText((options as Readonly<Record<string, unknown>>)[name]))
     .map(([name, what]) => `${name} of ${storage} must be ${what}`);
 
-const missingMethods = (telemetry: unknown): readonly string[] =>
-  Object.keys(silentTelemetry).filter(
-    (name) =>
-      typeof (telemetry as Readonly<Record<string, unknown>> | null | undefined)?.[name] !== 'function',
-  );
+const missingMethods = (telemetry: Telemetry | null): readonly string[] =>
+  Object.keys(silentTelemetry).filter((name) => typeof telemetry?.[name as keyof Telemetry] !== 'function');
 
 /** Requests send other characters percent-encoded, and clients resolve the segments . and .., so no request would have the path. */
 const basePathFault = (path: unknown): string | undefined =>
@@ -213,8 +210,8 @@ function readOptions(
     faults.push('eventDelivery must be at-least-once or best-effort');
   else if (eventDelivery !== undefined && onEvent === undefined)
     faults.push('eventDelivery is without onEvent: leave it out, or name the function that gets the events');
-  const lacking = missingMethods(telemetry);
-  if (telemetry !== undefined && lacking.length > 0)
+  const lacking = telemetry === undefined ? [] : missingMethods(telemetry);
+  if (lacking.length > 0)
     faults.push(
       `telemetry lacks ${lacking.join(', ')}: begin with { ...silentTelemetry, log(level, message, fields) { … } }`,
     );

@@ -1,10 +1,8 @@
 /** A page whose code is loaded when it is opened. Code that does not arrive is a failure within the shell, so that what is open elsewhere stays. */
 import type { ComponentType } from 'preact';
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import { t, words } from '../text/text.ts';
-import { Button } from '../ui/form.tsx';
-import { Icon } from '../ui/icons.tsx';
-import { Skeleton } from '../ui/states.tsx';
+import { words } from '../text/text.ts';
+import { PlainFailure, Skeleton } from '../ui/states.tsx';
 import { basePath } from './base-path.ts';
 
 const w = words({
@@ -43,12 +41,10 @@ export function lazyPage(load: Load): ComponentType & { readonly preload: () => 
   function LazyPage() {
     const [hasFailed, setFailed] = useState(false);
     const [isBusy, setBusy] = useState(false);
-    const [, render] = useState(0);
     const open = useCallback(async () => {
       setBusy(true);
       try {
         await read();
-        render((n) => n + 1);
       } catch {
         setFailed(true);
         await reloadForNewBuild().catch(() => {});
@@ -61,18 +57,7 @@ export function lazyPage(load: Load): ComponentType & { readonly preload: () => 
     }, [open]);
     if (Page !== undefined) return <Page />;
     if (!hasFailed) return <Skeleton />;
-    return (
-      <div class="failure" role="alert">
-        <Icon name="error" size={20} />
-        <div>
-          <p>{w.failed}</p>
-          <p class="quiet">{w.hint}</p>
-        </div>
-        <Button busy={isBusy} onClick={open}>
-          {t.ui.retry}
-        </Button>
-      </div>
-    );
+    return <PlainFailure text={w.failed} hint={w.hint} isBusy={isBusy} onRetry={open} />;
   }
   // The router waits for it before it shows the page; the component shows what has failed.
   return Object.assign(LazyPage, { preload: () => read().catch(() => {}) });

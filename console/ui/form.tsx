@@ -1,5 +1,5 @@
 /** Forms: buttons, fields with their label, hint and fault, and a form that shows what the gateway refused. */
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, Ref } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Refused } from '../app/client.ts';
 import { t } from '../text/text.ts';
@@ -111,6 +111,7 @@ interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly lines?: number;
   readonly required?: boolean;
   readonly readonly?: boolean;
+  readonly areaRef?: Ref<HTMLTextAreaElement>;
 }
 
 export function TextField({
@@ -122,6 +123,7 @@ export function TextField({
   lines = 1,
   required = false,
   readonly = false,
+  areaRef,
   ...field
 }: TextFieldProps) {
   const className = code ? 'input code' : 'input';
@@ -131,6 +133,7 @@ export function TextField({
         lines > 1 ? (
           <textarea
             {...control}
+            ref={areaRef}
             class={className}
             rows={lines}
             value={value}

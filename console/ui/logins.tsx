@@ -91,7 +91,7 @@ const key: Column<Login> = {
   head: w.accessKey,
   cell: ({ accessKey }) => <span class="code cut">{accessKey}</span>,
   value: ({ accessKey }) => accessKey,
-  isWide: true,
+  isWideOnly: true,
 };
 const columns: readonly Column<Login>[] = [
   {
@@ -105,9 +105,9 @@ const columns: readonly Column<Login>[] = [
     head: w.began,
     cell: ({ createdAt }) => <Time at={createdAt} />,
     value: ({ createdAt }) => createdAt,
-    isWide: true,
+    isWideOnly: true,
   },
-  { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isWide: true },
+  { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isWideOnly: true },
   { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span> },
   { id: 'agent', head: w.agent, cell: ({ agent }) => cut(agent, nameBrowser(agent)), isMinor: true },
 ];

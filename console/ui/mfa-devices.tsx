@@ -2,7 +2,7 @@
  * The virtual MFA devices of a user or of the caller: a new one with its secret, which is shown once, and the two codes that enable it;
  * resynchronization, deactivation, and devices that were created and never enabled.
  */
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useSearchState } from '../app/url.ts';
 import { words } from '../text/text.ts';
 import { Chip } from './chip.tsx';
@@ -321,8 +321,7 @@ interface NewSecretProps {
 }
 
 function NewSecret({ made, onEnable, onCancel }: NewSecretProps) {
-  const setUnsaved = useUnsaved();
-  useLayoutEffect(() => setUnsaved('secret'), [setUnsaved]);
+  useUnsaved('secret');
   return (
     <section class="secret" aria-label={w.secretTitle}>
       <p>

@@ -1,5 +1,4 @@
 /** A new access key with its secret, which the gateway shows once: it lives in the memory of the component, and is gone with it. */
-import { useLayoutEffect } from 'preact/hooks';
 import { words } from '../text/text.ts';
 import { Copy } from './copy.tsx';
 import { Button } from './form.tsx';
@@ -30,8 +29,7 @@ export interface NewKey {
 }
 
 export function SecretOnce({ made, onDone }: { readonly made: NewKey; readonly onDone: () => void }) {
-  const setUnsaved = useUnsaved();
-  useLayoutEffect(() => setUnsaved('secret'), [setUnsaved]);
+  const setUnsaved = useUnsaved('secret');
   return (
     <section class="secret" role="status" aria-label={w.title}>
       <p>

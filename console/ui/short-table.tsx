@@ -17,12 +17,12 @@ export interface Column<Row> {
   /** Left out where the screen is narrow. */
   readonly isMinor?: boolean;
   /** Left out where the screen is not wide, so that no other column is outside of the picture. */
-  readonly isWide?: boolean;
+  readonly isWideOnly?: boolean;
   /** A control of the row itself, such as its check box: the row is opened by the column after it. */
   readonly isControl?: boolean;
 }
 
-interface NumberColumn<Row> extends Pick<Column<Row>, 'head' | 'isMinor' | 'isWide'> {
+interface NumberColumn<Row> extends Pick<Column<Row>, 'head' | 'isMinor' | 'isWideOnly'> {
   readonly value: (row: Row) => number;
 }
 
@@ -45,10 +45,15 @@ export const countColumn = <Row,>(id: string, column: NumberColumn<Row>): Column
 export const cellClass = ({
   align,
   isMinor = false,
-  isWide = false,
+  isWideOnly = false,
   isControl = false,
-}: Pick<Column<never>, 'align' | 'isMinor' | 'isWide' | 'isControl'>): string | undefined =>
-  [align === 'end' ? 'end' : '', isMinor ? 'minor' : '', isWide ? 'wide' : '', isControl ? 'control' : '']
+}: Pick<Column<never>, 'align' | 'isMinor' | 'isWideOnly' | 'isControl'>): string | undefined =>
+  [
+    align === 'end' ? 'end' : '',
+    isMinor ? 'minor' : '',
+    isWideOnly ? 'wide-only' : '',
+    isControl ? 'control' : '',
+  ]
     .filter(Boolean)
     .join(' ') || undefined;
 

@@ -53,6 +53,29 @@ function useIsOver(error: unknown): boolean {
   return error instanceof Refused && error.status === 403 && seen.current.csrfToken !== csrfToken;
 }
 
+interface PlainFailureProps {
+  readonly text: string;
+  readonly hint: string;
+  readonly isBusy?: boolean;
+  readonly onRetry: (() => void) | undefined;
+}
+
+/** A failure that no reply of the gateway explains. */
+export const PlainFailure = ({ text, hint, isBusy = false, onRetry }: PlainFailureProps) => (
+  <div class="failure" role="alert">
+    <Icon name="error" size={20} />
+    <div>
+      <p>{text}</p>
+      <p class="quiet">{hint}</p>
+    </div>
+    {onRetry !== undefined && (
+      <Button busy={isBusy} onClick={onRetry}>
+        {t.ui.retry}
+      </Button>
+    )}
+  </div>
+);
+
 /** A refusal, or an error of the network: the sentence, the code, the request, and where to look for the reason. */
 export function Failure({
   error,
@@ -63,17 +86,10 @@ export function Failure({
 }) {
   const isOver = useIsOver(error);
   if (isOver) return null;
+  if (error instanceof Unreachable)
+    return <PlainFailure text={t.ui.unreachable} hint={t.ui.unreachableHint} onRetry={onRetry} />;
   if (!(error instanceof Refused))
-    return (
-      <div class="failure" role="alert">
-        <Icon name="error" size={20} />
-        <div>
-          <p>{error instanceof Unreachable ? t.ui.unreachable : t.ui.failed}</p>
-          <p class="quiet">{error instanceof Unreachable ? t.ui.unreachableHint : String(error)}</p>
-        </div>
-        {onRetry !== undefined && <Button onClick={onRetry}>{t.ui.retry}</Button>}
-      </div>
-    );
+    return <PlainFailure text={t.ui.failed} hint={String(error)} onRetry={onRetry} />;
   const { code, message, requestId, status } = error;
   return (
     <div class="failure" role="alert">

@@ -19,16 +19,19 @@ export const isBlocked = (): boolean => unsaved.size > 0 && submissions === 0;
 /** Whether the forms here are guarded: those of panels are, those of dialogs are not. */
 export const GuardsForms = createContext(false);
 
-/** @returns sets what the component would lose; undefined: nothing. Its end unsets it. */
-export function useUnsaved(): (kind: Kind | undefined) => void {
+/**
+ * @param first what the component would lose from its beginning on
+ * @returns sets what it would lose; undefined: nothing. Its end unsets it.
+ */
+export function useUnsaved(first?: Kind): (kind: Kind | undefined) => void {
   const [key] = useState({ isGone: false });
-  useLayoutEffect(
-    () => () => {
+  useLayoutEffect(() => {
+    if (first !== undefined) unsaved.set(key, first);
+    return () => {
       key.isGone = true;
       unsaved.delete(key);
-    },
-    [key],
-  );
+    };
+  }, [key, first]);
   return useCallback(
     (kind) => {
       // A form that closes its panel while it is submitted ends before its submission does.

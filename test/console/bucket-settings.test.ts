@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accessFamilies, automationFamilies, storageFamilies } from '../../console/storage/families.ts';
 import { type ConfigurationFamily, configurationFamilies } from '../../src/protocol/schemas/families.ts';
+import { policyOf } from '../support/access.ts';
 import { pageOf } from './addresses.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
@@ -65,28 +66,17 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
   });
 
   test('a document that another client has replaced since the panel was opened is not replaced unseen', async () => {
-    const policyOf = (sid: string) =>
-      JSON.stringify({
-        Version: '2012-10-17',
-        Statement: [
-          {
-            Sid: sid,
-            Effect: 'Deny',
-            Principal: '*',
-            Action: 's3:PutObject',
-            Resource: 'arn:aws:s3:::shared/*',
-          },
-        ],
-      });
+    const policyNamed = (Sid: string) =>
+      policyOf({ Sid, Effect: 'Deny', Action: 's3:PutObject', Resource: 'arn:aws:s3:::shared/*' });
     const tenant = await openUser(world.server, 'sharer', { actions: ['s3:*BucketPolicy', 's3:ListBucket'] });
     await send(world.server, 'PUT', '/shared');
     for (const as of [undefined, tenant]) {
-      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyOf('first') });
+      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyNamed('first') });
       await using tab = await world.open('/buckets/shared/settings?family=policy', as && { as });
       const panel = tab.page.getByRole('region', { name: 'policy' });
       const area = panel.getByLabel('Document (JSON)');
       await area.fill((await area.inputValue()).replace('first', 'mine'));
-      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyOf('colleague') });
+      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyNamed('colleague') });
       const save = panel.getByRole('button', { name: 'Save' });
       await save.click();
       await panel.getByText('It was changed since you opened it').waitFor();

@@ -1,6 +1,7 @@
 /** Why a request of a page of the console was refused: pages sign with temporary credentials. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { policyOf } from '../support/access.ts';
 import { formOf, formType, type Parameters } from '../support/actions.ts';
 import { testCredentials } from '../support/server.ts';
 import { openUser } from './people.ts';
@@ -52,16 +53,12 @@ describe.skipIf(noChromium !== undefined)('why a request of a page was refused',
   test('a tenant reads which statement of its bucket refused its own page', async () => {
     const tenant = world.server.credentials.numbered;
     await send(world.server, 'PUT', '/of-tenant', { as: tenant });
-    const Statement = [
-      {
-        Sid: 'NoLogs',
-        Effect: 'Deny',
-        Principal: '*',
-        Action: 's3:PutObject',
-        Resource: 'arn:aws:s3:::of-tenant/logs/*',
-      },
-    ];
-    const body = JSON.stringify({ Version: '2012-10-17', Statement });
+    const body = policyOf({
+      Sid: 'NoLogs',
+      Effect: 'Deny',
+      Action: 's3:PutObject',
+      Resource: 'arn:aws:s3:::of-tenant/logs/*',
+    });
     await send(world.server, 'PUT', '/of-tenant', { body, query: { policy: '' }, as: tenant });
     await using tab = await world.open('/buckets/of-tenant/access', { as: tenant });
     const credentials = await credentialsOf(tab);
@@ -77,16 +74,12 @@ describe.skipIf(noChromium !== undefined)('why a request of a page was refused',
   test('a page that policies forbid leads to the decision, and says who can allow it', async () => {
     const tenant = world.server.credentials.numbered;
     await send(world.server, 'PUT', '/unlisted', { as: tenant });
-    const Statement = [
-      {
-        Sid: 'NoList',
-        Effect: 'Deny',
-        Principal: '*',
-        Action: 's3:ListBucket',
-        Resource: 'arn:aws:s3:::unlisted',
-      },
-    ];
-    const body = JSON.stringify({ Version: '2012-10-17', Statement });
+    const body = policyOf({
+      Sid: 'NoList',
+      Effect: 'Deny',
+      Action: 's3:ListBucket',
+      Resource: 'arn:aws:s3:::unlisted',
+    });
     await send(world.server, 'PUT', '/unlisted', { body, query: { policy: '' }, as: tenant });
     for (const as of [testCredentials.root, tenant]) {
       await using tab = await world.open('/buckets/unlisted/objects/', { as });

@@ -47,7 +47,7 @@ const columns: readonly Column<AuditRow>[] = [
         {keys === undefined ? '' : ` · ${w.keyCount(keys.length)}`}
       </span>
     ),
-    isWide: true,
+    isWideOnly: true,
   },
   {
     id: 'who',

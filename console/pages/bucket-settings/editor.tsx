@@ -10,7 +10,7 @@ import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Diff } from '../../ui/diff.tsx';
-import { Button, Field, Form } from '../../ui/form.tsx';
+import { Button, Form, TextField } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Segments } from '../../ui/segments.tsx';
 import { StaleNotice, useStaleCheck } from '../../ui/stale.tsx';
@@ -209,20 +209,16 @@ interface JsonAreaProps {
 }
 
 const JsonArea = ({ text, outcome, area, isReadOnly, onChange }: JsonAreaProps) => (
-  <Field label={w.document} fault={outcome.is === 'no-json' ? outcome.fault : undefined}>
-    {(control) => (
-      <textarea
-        {...control}
-        ref={area}
-        class="input code"
-        rows={16}
-        spellcheck={false}
-        readOnly={isReadOnly}
-        value={text}
-        onInput={(event) => onChange(event.currentTarget.value)}
-      />
-    )}
-  </Field>
+  <TextField
+    label={w.document}
+    value={text}
+    fault={outcome.is === 'no-json' ? outcome.fault : undefined}
+    lines={16}
+    code
+    readonly={isReadOnly}
+    areaRef={area}
+    onChange={onChange}
+  />
 );
 
 interface FormAreaProps extends EditorProps {

@@ -4,7 +4,7 @@ import type { Ref } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { Diff } from '../../ui/diff.tsx';
-import { Field } from '../../ui/form.tsx';
+import { TextField } from '../../ui/form.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { w } from './words.ts';
 
@@ -58,24 +58,17 @@ function Loaded({ family, text, stored, onChange, xmlRef, area, isReadOnly, code
   const before = stored === undefined ? undefined : codec.toXml(family, stored);
   return (
     <>
-      <Field
+      <TextField
         label={w.xml}
         hint={codec.headerOf(family) && w.headerField(codec.headerOf(family) ?? '')}
+        value={xml}
         fault={fault}
-      >
-        {(control) => (
-          <textarea
-            {...control}
-            ref={area}
-            class="input code"
-            rows={16}
-            spellcheck={false}
-            readOnly={isReadOnly}
-            value={xml}
-            onInput={(event) => change(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+        lines={16}
+        code
+        readonly={isReadOnly}
+        areaRef={area}
+        onChange={change}
+      />
       {before !== undefined && 'text' in before && fault === undefined && (
         <Diff before={before.text} after={xml} />
       )}

@@ -67,7 +67,7 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
           id: 'trend',
           head: w.trend,
           cell: ({ name }: Bucket) => <TrendLine trend={trends.get(name)} />,
-          isWide: true,
+          isWideOnly: true,
         },
       ]),
   { id: 'quota', head: w.quota, cell: (row) => <Quota bucket={row} />, isMinor: true },
@@ -76,7 +76,7 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
     head: w.versioning,
     cell: ({ versioning }) => w.versioningStates[versioning],
     value: ({ versioning }) => versioning,
-    isWide: true,
+    isWideOnly: true,
   },
   {
     id: 'access',
@@ -97,7 +97,7 @@ const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly C
     align: 'end',
     cell: ({ created }) => <Time at={created} />,
     value: ({ created }) => created,
-    isWide: true,
+    isWideOnly: true,
   },
 ];
 

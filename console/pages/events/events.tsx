@@ -4,6 +4,7 @@ import { type Allowed, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
+import { decodeName } from '../../storage/xml.ts';
 import { plural } from '../../text/plural.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
@@ -157,7 +158,7 @@ function recordOf({ message }: Letter): { readonly event: string; readonly key: 
   if (record === undefined) return { event: Event, key: '' };
   return {
     event: record.eventName,
-    key: decodeURIComponent(record.s3.object.key.replaceAll('+', ' ')),
+    key: decodeName(record.s3.object.key),
   };
 }
 

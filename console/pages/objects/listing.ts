@@ -6,7 +6,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'preact/hooks';
 import { storage } from '../../storage/client.ts';
-import { childrenOf, textIn } from '../../storage/xml.ts';
+import { childrenOf, decodeName, textIn } from '../../storage/xml.ts';
 import { Changes, useChanges } from '../../ui/changes.ts';
 import type { RowWindow } from '../../ui/table.tsx';
 
@@ -25,9 +25,6 @@ export interface StoredObject {
 }
 
 export type Entry = Folder | StoredObject;
-
-/** Keys are asked for in URL encoding, because XML cannot hold every character that a key may have. */
-export const decode = (text = ''): string => decodeURIComponent(text.replaceAll('+', ' '));
 
 interface Page {
   readonly entries: readonly Entry[];
@@ -60,12 +57,12 @@ async function readPage({ bucket, prefix, token, isDeep = false, signal }: PageA
   });
   if (xml === undefined) return { entries: [], next: undefined };
   const folders = childrenOf(xml, 'CommonPrefixes').map(
-    (each): Folder => ({ is: 'folder', key: decode(textIn(each, 'Prefix')) }),
+    (each): Folder => ({ is: 'folder', key: decodeName(textIn(each, 'Prefix')) }),
   );
   const objects = childrenOf(xml, 'Contents').map(
     (each): StoredObject => ({
       is: 'object',
-      key: decode(textIn(each, 'Key')),
+      key: decodeName(textIn(each, 'Key')),
       size: Number(textIn(each, 'Size') ?? 0),
       modified: textIn(each, 'LastModified') ?? '',
       storageClass: textIn(each, 'StorageClass') ?? 'STANDARD',

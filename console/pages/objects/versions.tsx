@@ -3,7 +3,7 @@ import { useAllowed } from '../../app/allowed.ts';
 import { useSearchState } from '../../app/url.ts';
 import type { StorageReply } from '../../storage/client.ts';
 import { readBucketAgain, useStorage } from '../../storage/queries.ts';
-import { childrenOf, textIn } from '../../storage/xml.ts';
+import { childrenOf, decodeName, textIn } from '../../storage/xml.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { ConfirmButton } from '../../ui/confirm.tsx';
@@ -13,7 +13,7 @@ import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Bytes, Time } from '../../ui/values.tsx';
 import { copyObject } from './copy.ts';
-import { decode, visible } from './listing.ts';
+import { visible } from './listing.ts';
 import { removeObjects } from './remove.ts';
 import { wordsOfVersions as w } from './words.ts';
 
@@ -53,7 +53,7 @@ const useVersions = ({ bucket, objectKey: key }: Of) =>
       const rows =
         xml === undefined ? [] : [...childrenOf(xml, 'Version'), ...childrenOf(xml, 'DeleteMarker')];
       const versions = rows
-        .filter((each) => decode(textIn(each, 'Key')) === key)
+        .filter((each) => decodeName(textIn(each, 'Key')) === key)
         .map(readVersion)
         .sort(compareAges);
       return { versions, hasMore: xml !== undefined && textIn(xml, 'NextKeyMarker') === key };

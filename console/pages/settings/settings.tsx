@@ -50,7 +50,7 @@ const columns: readonly Column<Setting>[] = [
         </Chip>
       ),
     value: ({ source }) => source,
-    isWide: true,
+    isWideOnly: true,
   },
   {
     id: 'doc',

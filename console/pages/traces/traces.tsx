@@ -69,7 +69,7 @@ const columns: readonly Column<Summary>[] = [
       </span>
     ),
     value: ({ bucket, key }) => `${bucket}/${key}`,
-    isWide: true,
+    isWideOnly: true,
   },
   { id: 'result', head: w.result, cell: (row) => <Kept {...row} />, value: ({ status = 0 }) => status },
   {

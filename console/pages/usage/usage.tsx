@@ -150,7 +150,7 @@ const usageColumns: readonly Column<UsageRow>[] = [
     cell: ({ byteSeconds }) => <span class="number">{formatNumber(byteSeconds)}</span>,
     value: ({ byteSeconds }) => Number(byteSeconds),
     align: 'end',
-    isWide: true,
+    isWideOnly: true,
   },
   countColumn('objects', {
     head: w.averageObjects,

@@ -8,7 +8,7 @@ import { moreOf } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { storage } from '../../storage/client.ts';
 import { readBucketAgain } from '../../storage/queries.ts';
-import { textIn } from '../../storage/xml.ts';
+import { decodeName, textIn } from '../../storage/xml.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Confirm } from '../../ui/confirm.tsx';
 import { Copy } from '../../ui/copy.tsx';
@@ -22,7 +22,7 @@ import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, Time } from '../../ui/values.tsx';
-import { decode, visible } from '../objects/listing.ts';
+import { visible } from '../objects/listing.ts';
 import { NotDoneCard } from '../objects/not-done.tsx';
 import { type NotDone, removeObjects } from '../objects/remove.ts';
 import { compareAges, readVersion, type Version, VersionPart } from '../objects/versions.tsx';
@@ -52,12 +52,14 @@ function readPage(xml: Element | undefined): Page {
   if (xml === undefined) return { rows: [], next: undefined };
   const rows = [...xml.children]
     .filter(({ localName }) => localName === 'Version' || localName === 'DeleteMarker')
-    .map((each) => ({ key: decode(textIn(each, 'Key')), ...readVersion(each) }));
+    .map((each) => ({ key: decodeName(textIn(each, 'Key')), ...readVersion(each) }));
   const key = textIn(xml, 'NextKeyMarker');
   return {
     rows: rows.sort(compareRows),
     next:
-      key === undefined ? undefined : { key: decode(key), version: textIn(xml, 'NextVersionIdMarker') ?? '' },
+      key === undefined
+        ? undefined
+        : { key: decodeName(key), version: textIn(xml, 'NextVersionIdMarker') ?? '' },
   };
 }
 

@@ -39,7 +39,7 @@ const columns: readonly Column<Worker>[] = [
     head: w.lastUnit,
     cell: ({ lastUnit }) => (lastUnit === undefined ? '–' : <Time at={lastUnit.endedAt * 1000} />),
     value: ({ lastUnit }) => -(lastUnit?.endedAt ?? 0),
-    isWide: true,
+    isWideOnly: true,
   },
   {
     id: 'backlog',

@@ -190,12 +190,16 @@ async function noteSealed(ctx: SealedExtentCtx, head: AuditHead): Promise<void> 
   }
 }
 
-/** The last noted hour, if the chain has another seal for it, or none. A damaged one proves nothing. */
+/** The seal of an hour; undefined where there is none. A damaged one is no reason to stop, and proves nothing. */
+export const readSeal = ({ metadata }: Pick<Context, 'metadata'>, hour: number) =>
+  unlessDamaged(() => findAuditSeal(metadata, hour));
+
+/** The last noted hour, if the chain has another seal for it, or none. */
 async function findReplaced(
   { metadata }: Pick<SealedExtentCtx, 'metadata'>,
   { hour, seal }: SealedExtent,
 ): Promise<number | undefined> {
-  const found = await unlessDamaged(() => findAuditSeal(metadata, hour));
+  const found = await readSeal({ metadata }, hour);
   return found instanceof MetadataDamaged || found?.state.seal === seal ? undefined : hour;
 }
 
@@ -354,8 +358,8 @@ async function sealHour(
  * means, which the verification reports, the rows stay until they expire by themselves, and the later hours are removed all the same.
  */
 async function removeHour(ctx: Ctx, saved: SavedSeals, head: AuditHead): Promise<SealStep> {
-  const { metadata, telemetry } = ctx;
-  const found = await unlessDamaged(() => findAuditSeal(metadata, head.keptFrom));
+  const { telemetry } = ctx;
+  const found = await readSeal(ctx, head.keptFrom);
   const after = { ...head, keptFrom: head.keptFrom + 1 };
   if (found === undefined || found instanceof MetadataDamaged) {
     const what = found === undefined ? 'missing' : 'damaged';

@@ -7,12 +7,10 @@ import {
   auditSealDelayMs,
   auditSlots,
   findAuditHead,
-  findAuditSeal,
   findSealedExtent,
   pageAuditSeals,
 } from '../../metadata/audit.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import { unlessDamaged } from '../common/damaged-buckets.ts';
 import {
   chainLink,
   compareExtent,
@@ -20,6 +18,7 @@ import {
   digestSlots,
   isFuture,
   openWitness,
+  readSeal,
   type SlotDigest,
   witnessContext,
 } from './seal-hours.ts';
@@ -114,18 +113,21 @@ export async function verifyAudit(ctx: Ctx, { from, noted, rest }: VerificationA
   if (extent !== undefined) add(await compareExtent(ctx, extent, verification.head));
   if (noted !== undefined) {
     const { hour, seal } = noted;
-    const found = await unlessDamaged(() => findAuditSeal(ctx.metadata, hour));
-    if (found === undefined || found instanceof MetadataDamaged) add(await nameMissing(ctx, hour));
+    const found = await readSeal(ctx, hour);
+    if (found === undefined || found instanceof MetadataDamaged) add(missingSeal(found, hour));
     else if (found.state.seal !== seal) add({ kind: 'seal-altered', hour });
   }
   return { ...verification, gaps };
 }
 
+const missingSeal = (found: unknown, hour: number): AuditGap => ({
+  kind: found instanceof MetadataDamaged ? 'seal-damaged' : 'seal-missing',
+  hour,
+});
+
 /** The gap of an hour whose seal a walk of the chain has not met. */
-async function nameMissing({ metadata }: Pick<Ctx, 'metadata'>, hour: number): Promise<AuditGap> {
-  const found = await unlessDamaged(() => findAuditSeal(metadata, hour));
-  return { kind: found instanceof MetadataDamaged ? 'seal-damaged' : 'seal-missing', hour };
-}
+const nameMissing = async (ctx: Pick<Ctx, 'metadata'>, hour: number): Promise<AuditGap> =>
+  missingSeal(await readSeal(ctx, hour), hour);
 
 /** The walk goes on behind a gap, so that the hours after it are verified too. */
 async function verifyChain(
@@ -207,7 +209,7 @@ async function sealBefore(
   { hour, first }: { readonly hour: number; readonly first: number },
 ): Promise<string | undefined> {
   if (hour === first) return '';
-  const found = await unlessDamaged(() => findAuditSeal(metadata, hour - 1));
+  const found = await readSeal({ metadata }, hour - 1);
   return found instanceof MetadataDamaged ? undefined : found?.state.seal;
 }
 

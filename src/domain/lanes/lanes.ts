@@ -258,10 +258,11 @@ export class Lanes {
 
   /** Starts waiting lanes of a target whose turn it is. */
   #startWaiting(lane: number, { slots, ...at }: At & { readonly slots: readonly number[] }): void {
+    const running = [...this.#waitingRuns.values()].filter((each) => targetLane(each.lane) === lane);
+    if (running.length >= waitingLanesMax) return;
     const due = [...Map.groupBy(slots, anyLaneOfSlot)]
       .filter(([each]) => !this.#running.has(each) && !this.#restsAfterFailure(each))
       .map(([each, ofLane]) => ({ lane: each, slots: ofLane, owners: this.#ownersIn(ofLane) }));
-    const running = [...this.#waitingRuns.values()].filter((each) => targetLane(each.lane) === lane);
     const begun = this.#turns.begin(lane, { due, running, max: waitingLanesMax });
     const parallel = Math.max(2, Math.floor(slotsMax / Math.max(1, begun.length + running.length)));
     for (const each of begun) {

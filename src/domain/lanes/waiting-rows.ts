@@ -306,18 +306,21 @@ export class WaitingTurns {
     const count = ({ owners }: WaitingLane): void => {
       for (const owner of owners) runningBy.set(owner, (runningBy.get(owner) ?? 0) + 1);
     };
-    const placeOf = ({ lane, owners }: WaitingLane): readonly [runs: number, owner: number, lane: number] => {
-      const places = [...owners].map(
-        (owner) => [runningBy.get(owner) ?? 0, this.#find(nameOwner(target, owner))] as const,
-      );
-      const [[runs, since] = [0, 0]] = places.sort(compare);
-      return [runs, since, this.#find(nameLane(lane))];
-    };
+    const placeOfOwner = (owner: string): Place => [
+      runningBy.get(owner) ?? 0,
+      this.#find(nameOwner(target, owner)),
+    ];
+    const placeOf = ({ lane, owners }: WaitingLane): Place => [
+      ...(findFirst(owners, placeOfOwner)?.place ?? [0, 0]),
+      this.#find(nameLane(lane)),
+    ];
     for (const each of running) count(each);
     const begun: Lane[] = [];
     for (let free = max - running.length; free > 0; free -= 1) {
-      const [next] = [...left].map((each) => ({ each, place: placeOf(each) })).sort(byPlace);
-      if (next === undefined || (free === 1 && next.place[0] > 0)) break;
+      const next = findFirst(left, placeOf);
+      if (next === undefined) break;
+      const [runs = 0] = next.place;
+      if (free === 1 && runs > 0) break;
       const { each } = next;
       left.delete(each);
       count(each);
@@ -352,9 +355,25 @@ const namesOf = (target: number, { lane, owners }: WaitingLane): readonly string
   ...[...owners].map((owner) => nameOwner(target, owner)),
 ];
 
-const compare = (a: readonly number[], b: readonly number[]): number => {
+/** Numbers that are compared one after the other; the least comes first. */
+type Place = readonly number[];
+
+const compare = (a: Place, b: Place): number => {
   const at = a.findIndex((value, n) => value !== b[n]);
   return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
 };
-const byPlace = (a: { readonly place: readonly number[] }, b: { readonly place: readonly number[] }) =>
-  compare(a.place, b.place);
+
+interface Placed<T> {
+  readonly each: T;
+  readonly place: Place;
+}
+
+/** Of several at one place the first. */
+function findFirst<T>(all: Iterable<T>, placeOf: (each: T) => Place): Placed<T> | undefined {
+  let first: Placed<T> | undefined;
+  for (const each of all) {
+    const place = placeOf(each);
+    if (first === undefined || compare(place, first.place) < 0) first = { each, place };
+  }
+  return first;
+}

@@ -335,8 +335,9 @@ export function toNodeHandler(
     const { originalUrl } = request as { readonly originalUrl?: string };
     if (originalUrl !== undefined) request.url = originalUrl;
     if (isBodyRead(request)) return refuseReadBody(response, telemetry);
-    response.setTimeout(idleTimeoutMs, () => connect(request.socket).timeOut());
-    connect(request.socket).take({ request, response, awaitsContinue: false });
+    const connection = connect(request.socket);
+    response.setTimeout(idleTimeoutMs, () => connection.timeOut());
+    connection.take({ request, response, awaitsContinue: false });
   };
 }
 
