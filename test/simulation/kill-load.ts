@@ -41,7 +41,13 @@ export interface Tally {
   acknowledged: number;
   doubtful: number;
   readonly byKind: Record<string, number>;
+  /** The first answers that left an outcome open, to show when too few writes are acknowledged. */
+  readonly refusals: string[];
 }
+
+const refusalsMax = 5;
+
+export const newTally = (): Tally => ({ acknowledged: 0, doubtful: 0, byKind: {}, refusals: [] });
 
 interface Run {
   readonly client: LoadClient;
@@ -138,7 +144,12 @@ interface Attempt {
 
 async function idOf(run: Run, spec: Parameters<LoadClient['send']>[0]): Promise<string | undefined> {
   const { status, headers, text } = await run.client.send(spec);
-  if (status >= 500) return undefined;
+  if (status >= 500) {
+    const { refusals } = run.tally;
+    if (refusals.length < refusalsMax)
+      refusals.push(`${spec.method} ${spec.path}: ${status} ${text.slice(0, 300)}`);
+    return undefined;
+  }
   if (status >= 300 || text.includes('<Error>'))
     throw new Error(`${spec.method} ${spec.path}: ${status} ${text}`);
   return String(headers['x-amz-version-id'] ?? '');

@@ -2,14 +2,17 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { loadClient } from '../support/load-client.ts';
 import { seeded } from '../support/load-model.ts';
 import { startServer, type TestServer } from '../support/server.ts';
-import { abortUploads, createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
+import { abortUploads, createBuckets, load, newModels, newTally, type Tally, verify } from './kill-load.ts';
 
 const root = join(import.meta.dirname, '../..');
 /** The time limit for the sweep and gc. */
 const collectedMs = 180_000;
+/** The time limit for each other step, so that a step that hangs is named, with the log of its gateway. */
+const stepMs = 150_000;
 /** The smallest number of writes in a round; fewer would show little. */
 const writesPerRound = 50;
 
@@ -46,13 +49,13 @@ export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Roun
   const world: World = { dataDir, env, intentTtlMs };
   const random = seeded(seed);
   const models = newModels();
-  const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+  const tally = newTally();
   for (let round = 0; round < rounds; round += 1) {
     // The rounds alternate: a single process is killed, one of two processes, then all of them.
     const processes = round % 2 === 0 ? 2 : 1;
     const server = await startServer({ dataDir, env: { ...env, SVC_PROCESSES: String(processes) } });
     const client = loadClient(server.url, server.credentials.root);
-    if (round === 0) await createBuckets(client);
+    if (round === 0) await within('the creation of buckets', server, createBuckets(client));
     const stop = new AbortController();
     const loading = load(client, models, { seed: seed + round, tally, signal: stop.signal });
     // A load that gets a wrong answer ends the round immediately.
@@ -67,7 +70,7 @@ export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Roun
     }
     await server.kill9();
     stop.abort();
-    await loading;
+    await within('the end of the load', server, loading);
     client.close();
     const faults = await verified(world, models);
     say(`round ${round}: ${JSON.stringify(tally)} ${faults.length === 0 ? 'ok' : 'WRONG'}`);
@@ -77,8 +80,24 @@ export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Roun
   const faults = await collected(world);
   if (faults.length > 0) return faults;
   return tally.acknowledged < rounds * writesPerRound
-    ? [`only ${tally.acknowledged} writes were acknowledged`]
+    ? [`only ${tally.acknowledged} writes were acknowledged`, ...tally.refusals]
     : [];
+}
+
+/** The result of a step, or an error with the log where it takes too long. */
+async function within<T>(step: string, server: TestServer, work: Promise<T>): Promise<T> {
+  const timer = new AbortController();
+  const late = delay(stepMs, undefined, { signal: timer.signal }).then(
+    () => {
+      throw new Error(`${step} did not end in ${stepMs / 1000} s: ${server.log().slice(-4000)}`);
+    },
+    () => new Promise<never>(() => {}),
+  );
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    timer.abort();
+  }
 }
 
 /** Waits until so many writes were acknowledged, or until a time limit. */
@@ -86,7 +105,7 @@ export async function inFull(tally: Tally, writes: number): Promise<void> {
   for (let waits = 0; waits < 2400 && tally.acknowledged < writes; waits += 1) await sleep(50);
 }
 
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const sleep = (ms: number): Promise<void> => delay(ms);
 
 /** Kills one of the serving processes; the primary starts another. */
 function killOneWorker({ process: primary }: TestServer, random: () => number): void {
@@ -104,7 +123,7 @@ async function verified({ dataDir, env }: World, models: ReturnType<typeof newMo
   const server = await startServer({ dataDir, env });
   const client = loadClient(server.url, server.credentials.root);
   try {
-    return await verify(client, models);
+    return await within('the comparison', server, verify(client, models));
   } finally {
     client.close();
     await server.kill9();
@@ -116,13 +135,13 @@ async function collected({ dataDir, env, intentTtlMs }: World): Promise<string[]
   const server = await startServer({ dataDir, env });
   const client = loadClient(server.url, server.credentials.root);
   try {
-    await abortUploads(client);
+    await within('the abort of uploads', server, abortUploads(client));
     await sleep(2 * intentTtlMs);
     const deadline = Date.now() + collectedMs;
     while (true) {
       // The sweep can reopen an upload whose completion was interrupted, at any time.
-      await abortUploads(client);
-      const last = await fsck(dataDir, env);
+      await within('the abort of uploads', server, abortUploads(client));
+      const last = await within('fsck', server, fsck(dataDir, env));
       const { leaving, stored, named } = last.summary;
       if (last.code === 0 && leaving === 0 && stored === named) break;
       if (Date.now() > deadline) return [`fsck: ${last.text}`, server.log().slice(-2000)];

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { loadClient } from '../support/load-client.ts';
 import { seeded } from '../support/load-model.ts';
 import { startServer, type TestServer } from '../support/server.ts';
-import { createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
+import { createBuckets, load, newModels, newTally, verify } from './kill-load.ts';
 import type { Told } from './openings-opener.ts';
 
 const minutes = Number(process.argv[2] ?? 30);
@@ -96,7 +96,7 @@ async function openFromServers(): Promise<void> {
   }
 }
 
-const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+const tally = newTally();
 say(`seed ${seed}, ${minutes} minutes, data in ${dataDir}`);
 const server = await startServer({ dataDir, env: { SVC_PROCESSES: '2', SVC_LOG_LEVEL: 'WARN' } });
 watchServer('server', server);

@@ -7,7 +7,7 @@ import { completeSpec, createUpload, pathOf, uploadPart } from '../support/load-
 import { md5Hex } from '../support/load-model.ts';
 import type { TestServer } from '../support/server.ts';
 import { signer } from '../support/sign.ts';
-import { abortUploads, createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
+import { abortUploads, createBuckets, load, newModels, newTally, verify } from './kill-load.ts';
 import { fsck, inFull } from './kill-rounds.ts';
 import { inTurn, layouts, type Two, two } from './two.ts';
 
@@ -141,7 +141,7 @@ for (const layout of layouts) {
     const world = await two(layout, env);
     try {
       const models = newModels();
-      const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+      const tally = newTally();
       const client = inTurn(world.clients);
       await createBuckets(client);
       const seed = Math.floor(Math.random() * 2 ** 31);

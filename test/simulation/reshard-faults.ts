@@ -4,7 +4,7 @@ import type { Ring } from '../support/engines/cassandra.ts';
 import { type LoadClient, loadClient } from '../support/load-client.ts';
 import { misanswered, noting, type Refusal } from '../support/refusals.ts';
 import type { RequestSpec } from '../support/sign.ts';
-import { createBuckets, load, type Models, newModels, type Tally, verify } from './kill-load.ts';
+import { createBuckets, load, type Models, newModels, newTally, type Tally, verify } from './kill-load.ts';
 import { untilRowsMove } from './moving-rows.ts';
 import type { SharedStore } from './shared-store.ts';
 import { StandingKeys } from './standing-keys.ts';
@@ -54,7 +54,7 @@ export async function reshardFaults({
     await createBuckets(client);
     await keys.fill(standing, models);
     for (const hurt of [killNode, killWorker]) {
-      const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+      const tally = newTally();
       tallies.push(tally);
       faults.push(...(await doubled(world, { env, tally, hurt })).map((fault) => `${hurt.name}: ${fault}`));
       if (faults.length > 0) break;

@@ -15,6 +15,7 @@ import {
   load,
   type Models,
   newModels,
+  newTally,
   type Tally,
   verify,
 } from './kill-load.ts';
@@ -102,7 +103,7 @@ export async function ringRounds({ ring, rounds, seed, say = () => {} }: RingRou
     await createBuckets(client);
     for (let round = 0; round < rounds && wrong.length === 0; round += 1)
       for (const name of Object.keys(faults)) {
-        const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+        const tally = newTally();
         await hurtUnderLoad(world, { name, models, tally, seed: seed + round });
         wrong.push(...(await verify(client, models)).map((fault) => `${name}: ${fault}`));
         say(`${name}: ${JSON.stringify(tally)} ${wrong.length === 0 ? 'ok' : 'WRONG'}`);

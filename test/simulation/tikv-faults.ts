@@ -12,7 +12,7 @@ import type { Double } from '../support/engines/tikv-double.ts';
 import { type LoadClient, loadClient } from '../support/load-client.ts';
 import { misanswered, noting, type Refusal } from '../support/refusals.ts';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
-import { createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
+import { createBuckets, load, newModels, newTally, verify } from './kill-load.ts';
 
 /** A fault of the engine; when `inflict` returns, the engine works again. */
 export interface Hurt<Engine> {
@@ -165,7 +165,7 @@ async function unsettled(locks: () => Promise<number>): Promise<string[]> {
 
 class World {
   readonly #models = newModels();
-  readonly #tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+  readonly #tally = newTally();
   readonly #env: Readonly<Record<string, string>>;
   readonly #dataDir: string;
   #server: TestServer | undefined;

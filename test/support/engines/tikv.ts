@@ -18,6 +18,8 @@ const directory = join(root, '.cache/engines');
 const given = process.env['SVC_KV_PD_ENDPOINTS'];
 const hasGo = spawnSync('go', ['version']).status === 0;
 const readyMs = 60_000;
+/** The time limit of one question to PD, which may accept a connection before it answers. */
+const askMs = 5_000;
 
 const absent = (binary: string): string | undefined =>
   missingEngine(existsSync(join(directory, binary)) || hasGo, 'needs Go, or SVC_KV_PD_ENDPOINTS');
@@ -92,7 +94,8 @@ export async function startOwnTikv(): Promise<OwnEngine> {
 export async function whenReady(
   pd: string,
   ended: Promise<void>,
-  get: (url: string) => Promise<string> = async (url) => (await fetch(`http://${url}`)).text(),
+  get: (url: string) => Promise<string> = async (url) =>
+    (await fetch(`http://${url}`, { signal: AbortSignal.timeout(askMs) })).text(),
 ): Promise<void> {
   let over = false;
   void ended.then(() => {
