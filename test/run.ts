@@ -80,9 +80,9 @@ function noteFailures({ name, status, message, assertionResults }: SuiteResult):
     failures.push(`${file} did not load, or its hooks failed: ${message.slice(0, failureCharacters)}`);
   for (const test of assertionResults) {
     if (test.status !== 'failed') continue;
-    failures.push(
-      `${file} > ${test.fullName}\n${test.failureMessages.join('\n').slice(0, failureCharacters)}`,
-    );
+    // Vitest gives a test that timed out this message, and a stack of its own.
+    const why = test.failureMessages.join('\n').replace('STACK_TRACE_ERROR', 'the test reached its time limit');
+    failures.push(`${file} > ${test.fullName}\n${why.slice(0, failureCharacters)}`);
   }
 }
 
