@@ -81,7 +81,9 @@ function noteFailures({ name, status, message, assertionResults }: SuiteResult):
   for (const test of assertionResults) {
     if (test.status !== 'failed') continue;
     // Vitest gives a test that timed out this message, and a stack of its own.
-    const why = test.failureMessages.join('\n').replace('STACK_TRACE_ERROR', 'the test reached its time limit');
+    const why = test.failureMessages
+      .join('\n')
+      .replace('STACK_TRACE_ERROR', 'the test reached its time limit');
     failures.push(`${file} > ${test.fullName}\n${why.slice(0, failureCharacters)}`);
   }
 }
