@@ -4,7 +4,7 @@
  *
  * 1. An explicit Deny in any policy wins, also where it names the bucket and the request comes through an access point. One
  *    exception: the root of the bucket's own account can always read, put and delete the bucket policy, so that no policy locks its
- *    owner out.
+ *    owner out (a bucket with a signing key proves no root: `auth/principal.ts`).
  * 2. Within the account of the resource one Allow is enough: in an identity policy, or in a bucket policy or ACL that names the
  *    caller. A policy that names the account delegates to the account's identity policies. The root needs no Allow.
  * 3. From another account both are required: the resource's policy, and the caller's own (its root needs none).
