@@ -172,6 +172,8 @@ test('deletes and configurations are never refused, also when the quota is below
   await using world = await openQuotas();
   const { client } = world;
   for (const key of ['a', 'b', 'c']) await client.put(`/bucket/${key}`, { body: ten });
+  await world.limit({ maxBytes: 1 });
+  expect(await client.put('/bucket/d', { body: '' })).toMatchObject(refusedFor('bucket'));
   await world.limit({ maxBytes: 1, maxObjects: 1 });
   await world.limitUser({ totalMaxBytes: 1 });
   expect(await client.put('/bucket/d', { body: '' })).toMatchObject(refusedFor('bucket'));
