@@ -1,5 +1,5 @@
 /** A TiKV cluster as its users see it: snapshots to read, transactions to write. See README.md. */
-import { Backoff, Conflict, Undetermined } from './backoff.ts';
+import { Backoff, Conflict, TikvError, Undetermined } from './backoff.ts';
 import type { Tls } from './channel.ts';
 import { Locks } from './locks.ts';
 import { decodeKey, fromWide, type KeyError, type LockInfo, toWide, type Wide } from './messages.ts';
@@ -147,20 +147,31 @@ async function clearLocks({ sender, locks, budgetMs }: Swept, until: bigint): Pr
   let safe = until;
   for (let from: Uint8Array = noKey; ; ) {
     const backoff = new Backoff(budgetMs);
-    const region = await sender.locate(from, backoff, 'at');
-    const request = { start_key: from, end_key: noKey, max_version: toWide(until), limit: page };
-    const answer = await sender.inRegion('ScanLock', region, { request, backoff });
-    if (answer === undefined) {
-      await backoff.wait('no store serves ScanLock');
-      continue;
-    }
-    const found = answer.locks ?? [];
+    const { region, found } = await scanLocks(sender, { from, until, backoff });
     const oldest = await oldestOpen(found, (some) => locks.resolve(some, { readsAt: 0n, backoff }));
     if (oldest <= safe) safe = oldest - 1n;
     const last = found.at(-1);
     if (last !== undefined && found.length === page) from = Buffer.concat([last.key, Buffer.of(0)]);
     else if (region.end.length === 0) return safe;
     else from = decodeKey(region.end);
+  }
+}
+
+/**
+ * A page of locks, at most to the end of a region.
+ * @throws Unreachable when no store answers in time
+ */
+async function scanLocks(
+  sender: Sender,
+  { from, until, backoff }: { readonly from: Uint8Array; readonly until: bigint; readonly backoff: Backoff },
+): Promise<{ readonly region: Region; readonly found: readonly LockInfo[] }> {
+  const request = { start_key: from, end_key: noKey, max_version: toWide(until), limit: page };
+  for (;;) {
+    const region = await sender.locate(from, backoff, 'at');
+    const answer = await sender.inRegion('ScanLock', region, { request, backoff });
+    if (answer?.error) throw new TikvError(`TiKV refuses ScanLock: ${JSON.stringify(answer.error)}`);
+    if (answer !== undefined) return { region, found: answer.locks ?? [] };
+    await backoff.wait('no store serves ScanLock');
   }
 }
 

@@ -63,6 +63,7 @@ export class PlacementDriver {
   readonly #tls: Tls | undefined;
   readonly #timestamps: Timestamps;
   #leader: Promise<Leader> | undefined;
+  #isClosed = false;
 
   constructor({ endpoints, tls, budgetMs }: DriverOptions) {
     this.#endpoints = new Set(endpoints);
@@ -122,7 +123,9 @@ export class PlacementDriver {
     return least < to ? least : to;
   }
 
+  /** Ends what is under way as well, because every retry needs PD. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#timestamps.close();
     await this.#leader?.then(({ channel }) => channel.close()).catch(() => undefined);
   }
@@ -156,6 +159,7 @@ export class PlacementDriver {
   }
 
   #lead(): Promise<Leader> {
+    if (this.#isClosed) return Promise.reject(new Unreachable('the connection to PD is closed'));
     this.#leader ??= this.#findLeader();
     return this.#leader;
   }

@@ -1,5 +1,5 @@
 /** Timestamps over one stream to PD: callers that arrive while a request is in flight share the next one. */
-import { Backoff } from './backoff.ts';
+import { Backoff, Unreachable } from './backoff.ts';
 import type { Channel, Stream } from './channel.ts';
 import { fromWide, messageCodec, toWide, type Wide } from './messages.ts';
 
@@ -126,6 +126,7 @@ export class Timestamps {
       } catch (cause) {
         this.#stream?.cancel();
         this.#stream = undefined;
+        if (cause instanceof Unreachable) throw cause;
         this.#options.forget();
         await backoff.wait('PD gives no timestamp', cause);
       }
