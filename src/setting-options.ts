@@ -116,7 +116,7 @@ export interface SettingOptions {
   readonly kvPdEndpoints?: string | readonly string[] | undefined;
   /** The prefix of every key in TiKV, so that a cluster can be shared. Default `sluice/`. */
   readonly kvPrefix?: string | undefined;
-  /** How long a read, or one phase of a write, is retried before the request is answered with 503. A duration such as `90s`. Default `15s`. In [500ms, 2m]. */
+  /** How long a read, or one phase of a write, is retried before the request is answered with 503; a whole write is retried for four times as long. A duration such as `90s`. Default `15s`. In [500ms, 2m]. */
   readonly kvTimeout?: string | undefined;
   /** How old versions of rows must be before TiKV may drop them; 0s leaves that to a TiDB in the same cluster. A duration such as `90s`. Default `1h`. In [0s, 7d]. */
   readonly kvGcAge?: string | undefined;

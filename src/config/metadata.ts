@@ -67,7 +67,7 @@ export const orderedKvSettings = {
   SVC_KV_TIMEOUT: duration({
     fallback: '15s',
     range: ['500ms', '2m'],
-    doc: 'How long a read, or one phase of a write, is retried before the request is answered with 503.',
+    doc: 'How long a read, or one phase of a write, is retried before the request is answered with 503; a whole write is retried for four times as long.',
   }),
   SVC_KV_GC_AGE: duration({
     fallback: '1h',

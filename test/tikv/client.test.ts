@@ -1,6 +1,8 @@
 /** The TiKV client on a real PD with a TiKV-protocol store, or on what `SVC_KV_PD_ENDPOINTS` names. */
-import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test, vi } from 'vitest';
+import { Unreachable } from '../../src/backends/tikv/backoff.ts';
 import { toWide } from '../../src/backends/tikv/messages.ts';
+import { Sender } from '../../src/backends/tikv/sender.ts';
 import { noTikv, startTikv } from '../support/engines/tikv.ts';
 import { transactionLaws } from './laws.ts';
 import { bare, bytes, freshKeys, opened, put, text } from './world.ts';
@@ -20,17 +22,11 @@ describe('the TiKV client on PD and a store', () => {
 
   transactionLaws(endpoints);
 
-  test.each([
-    ['all of whose locks stand is committed', true],
-    ['one of whose locks is missing is rolled back', false],
-  ])('a transaction of another client that commits asynchronously and %s', async (_, isWhole) => {
-    await using world = opened(await endpoints());
+  /** Another client's transaction that wrote 'new' to `a` and `b`, and whose locks are at these keys. */
+  async function leaveAsync(key: (name: string) => Uint8Array, locked: readonly string[]): Promise<void> {
     await using others = bare(await endpoints());
-    const key = freshKeys();
-    await put(world.client, key('a'), 'old');
-    await put(world.client, key('b'), 'old');
     const start = await others.pd.timestamp();
-    for (const name of isWhole ? ['a', 'b'] : ['a']) {
+    for (const name of locked) {
       const answer = await others.sender.one('Prewrite', key(name), {
         // The request of a client that has ended; its locks expire immediately.
         request: {
@@ -50,9 +46,40 @@ describe('the TiKV client on PD and a store', () => {
       expect(answer.errors ?? []).toEqual([]);
     }
     await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+
+  test.each([
+    ['all of whose locks stand is committed', true],
+    ['one of whose locks is missing is rolled back', false],
+  ])('a transaction of another client that commits asynchronously and %s', async (_, isWhole) => {
+    await using world = opened(await endpoints());
+    const key = freshKeys();
+    await put(world.client, key('a'), 'old');
+    await put(world.client, key('b'), 'old');
+    await leaveAsync(key, isWhole ? ['a', 'b'] : ['a']);
     const page = { low: key(''), high: key('~'), limit: 10, reverse: false };
     const found = await (await world.client.snapshot()).scan(page);
     const expected = isWhole ? 'new' : 'old';
     expect(found.map(({ value }) => text(value))).toEqual([expected, expected]);
+  });
+
+  test('a transaction that commits asynchronously is not undone while a store does not tell of its locks', async () => {
+    await using world = opened(await endpoints(), { timeoutMs: 1_000 });
+    const key = freshKeys();
+    await put(world.client, key('a'), 'old');
+    await put(world.client, key('b'), 'old');
+    await leaveAsync(key, ['a', 'b']);
+    const send = Sender.prototype.many;
+    const many = vi.spyOn(Sender.prototype, 'many').mockImplementation(function (this: Sender, name, sent) {
+      return name === 'CheckSecondaryLocks'
+        ? Promise.resolve([{ keys: sent.keys, answer: { error: { retryable: 'later' } } as never }])
+        : (send.call(this, name, sent as never) as never);
+    });
+    try {
+      await expect(world.client.get(key('b'))).rejects.toThrow(Unreachable);
+    } finally {
+      many.mockRestore();
+    }
+    expect(text(await world.client.get(key('b')))).toBe('new');
   });
 });

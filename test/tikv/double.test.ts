@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test, vi } from 'vitest';
 import { storeHealth } from '../../src/backends/metadata/ordered-kv/health.ts';
-import { Conflict, Undetermined, Unreachable } from '../../src/backends/tikv/backoff.ts';
+import { Conflict, TikvError, Undetermined, Unreachable } from '../../src/backends/tikv/backoff.ts';
 import { toWide } from '../../src/backends/tikv/messages.ts';
+import { Sender } from '../../src/backends/tikv/sender.ts';
 import { type Double, type Fault, noDouble, startDouble } from '../support/engines/tikv-double.ts';
 import { one, two } from '../support/server-tls.ts';
 import { transactionLaws } from './laws.ts';
@@ -33,6 +34,20 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
     });
     await expect(work).rejects.toThrow(Conflict);
     expect(runs).toBeGreaterThan(5);
+  });
+
+  test('a transaction that loses each race is retried for four time budgets at most', async () => {
+    await using world = opened(await endpoints(), { timeoutMs: 500 });
+    const began = performance.now();
+    let lastBegan = 0;
+    const work = world.client.transact(async () => {
+      lastBegan = performance.now() - began;
+      await sleep(400);
+      throw new Conflict('always');
+    });
+    await expect(work).rejects.toThrow(Conflict);
+    // The last attempt begins after the longest wait.
+    expect(lastBegan).toBeLessThan(4 * 500 + 1_000);
   });
 
   const refusals: readonly Fault['kind'][] = [
@@ -209,6 +224,49 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       expect(found.map(({ value }) => text(value))).toEqual(['1', '1']);
       await double.heal();
       await settled(async () => !(await double.locks()).some((lock) => same(lock.key, key('z'))));
+    });
+  });
+
+  describe('a lock that the store does not remove', () => {
+    test.each([
+      ['though it says so', {}],
+      ['and says why', { error: { abort: 'refused' } }],
+    ])('%s, costs readers and writers the time budget only', async (_, answer) => {
+      await using writer = opened(await endpoints());
+      await using world = opened(await endpoints(), { timeoutMs: 1_000 });
+      const double = await engine;
+      const key = freshKeys();
+      await double.split(key('m'));
+      // The commit never reaches the secondary lock in the other region.
+      await double.fault({ command: 'Commit', kind: 'drop', key: key('z') });
+      await writer.client.transact(async (transaction) => {
+        await transaction.lock([key('a')]);
+        for (const name of ['a', 'z']) transaction.put(key(name), bytes('1'));
+      });
+      // A fault that the double does not have.
+      const send = Sender.prototype.many;
+      const many = vi.spyOn(Sender.prototype, 'many').mockImplementation(function (this: Sender, name, sent) {
+        return name === 'ResolveLock'
+          ? Promise.resolve([{ keys: sent.keys, answer: answer as never }])
+          : (send.call(this, name, sent as never) as never);
+      });
+      try {
+        const { client } = world;
+        const page = { low: key(''), high: key('~'), limit: 5, reverse: false };
+        const scanned = client.snapshot().then((snapshot) => snapshot.scan(page));
+        await Promise.all([
+          expect(client.get(key('z'))).rejects.toThrow(Unreachable),
+          expect(scanned).rejects.toThrow(Unreachable),
+          expect(count(client, key('z'))).rejects.toThrow(TikvError),
+        ]);
+        // Each of them waits longer and longer.
+        const asked = many.mock.calls.filter(([name]) => name === 'ResolveLock');
+        expect(asked.length).toBeLessThan(1_000);
+      } finally {
+        many.mockRestore();
+        await double.heal();
+      }
+      expect(text(await world.client.get(key('z')))).toBe('1');
     });
   });
 

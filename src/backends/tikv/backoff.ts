@@ -6,12 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const firstMs = 2;
 const restartsMax = 16;
+const repeatsMax = 32;
 const longestMs = 500;
 const lastCallMs = 500;
 
 export class Backoff {
   readonly #until: number;
   #restartsLeft = restartsMax;
+  #repeatsLeft = repeatsMax;
   #nextMs = firstMs;
 
   constructor(budgetMs: number) {
@@ -40,6 +42,17 @@ export class Backoff {
     const ms = this.#nextMs * (0.5 + chance / 512);
     this.#nextMs = Math.min(this.#nextMs * 2, longestMs);
     await sleep(Math.min(ms, Math.max(1, this.#until - performance.now())));
+    return true;
+  }
+
+  /**
+   * The obstacle was removed: goes on at once, a bounded number of times. After these it waits, because the store may not have removed
+   * what it says.
+   * @returns false, without waiting, when the budget is spent
+   */
+  async tryAgain(): Promise<boolean> {
+    if (this.#repeatsLeft === 0) return this.tryWait();
+    this.#repeatsLeft -= 1;
     return true;
   }
 

@@ -1,5 +1,5 @@
 /** A TiKV cluster as its users see it: snapshots to read, transactions to write. See README.md. */
-import { Backoff, Conflict, TikvError, Undetermined } from './backoff.ts';
+import { Backoff, Conflict, TikvError, Undetermined, Unreachable } from './backoff.ts';
 import type { Tls } from './channel.ts';
 import { Locks } from './locks.ts';
 import { decodeKey, fromWide, type KeyError, type LockInfo, toWide, type Wide } from './messages.ts';
@@ -14,13 +14,14 @@ interface ClientOptions {
   /** PD's endpoints, `host:port`. */
   readonly endpoints: readonly string[];
   readonly tls?: Tls | undefined;
-  /** How long a read, or one phase of a transaction, is retried before it fails. Default 15 s. */
+  /** How long a read, or one phase of a transaction, is retried before it fails; a transaction is for four times as long. Default 15 s. */
   readonly timeoutMs?: number | undefined;
 }
 
 const defaultTimeoutMs = 15_000;
-/** Transactions that met others are tried again this often. */
+/** Transactions that met others are tried again this often, and within this many time budgets. */
 const attemptsMax = 30;
+const budgetsMax = 4;
 
 export class TikvClient {
   readonly #pd: PlacementDriver;
@@ -58,15 +59,14 @@ export class TikvClient {
    * @throws Undetermined when it is unknown whether it was committed; after any other error it was not
    */
   async transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
-    const backoff = new Backoff(attemptsMax * this.#parts.budgetMs);
+    const whole = new Backoff(budgetsMax * this.#parts.budgetMs);
     for (let attempt = 1; ; attempt += 1) {
       const start = await this.#pd.timestamp();
-      const transaction = new Transaction(this.#parts, { start, isCareful: attempt > 1 });
+      const transaction = new Transaction(this.#parts, { start, whole, isCareful: attempt > 1 });
       try {
         return await this.#attempt(transaction, work);
       } catch (error) {
-        if (!(error instanceof Conflict) || attempt >= attemptsMax) throw error;
-        await backoff.wait('others were faster each time', error);
+        if (!(error instanceof Conflict) || attempt >= attemptsMax || !(await whole.tryWait())) throw error;
       }
     }
   }
@@ -310,7 +310,8 @@ class Snapshot {
     const { backoff, passing = [] } = reading;
     const { isLocked, passable } = await this.#parts.locks.resolve(locks, { readsAt: this.#at, backoff });
     if (passable.length > 0) reading.passing = [...passing, ...passable];
-    if (isLocked) await backoff.wait('a lock of another transaction stays');
+    if (await (isLocked ? backoff.tryWait() : backoff.tryAgain())) return;
+    throw new Unreachable('a lock of another transaction stays');
   }
 }
 

@@ -21,7 +21,7 @@ interface Meeting {
 }
 
 interface Met {
-  /** A transaction that may be alive holds one: wait for it. */
+  /** A transaction that may be alive holds one, or a store could not remove it: wait. */
   readonly isLocked: boolean;
   /** Start timestamps of the transactions whose locks a reader may ignore. */
   readonly passable: readonly Wide[];
@@ -68,21 +68,18 @@ export class Locks {
     const status = await this.#check(lock, asking);
     if (status.error) return 'held';
     const { backoff, now, readsAt } = asking;
-    if (fromWide(status.lock_ttl) === 0n) {
-      await this.#clear(locks, fromWide(status.commit_version), backoff);
-      return 'gone';
-    }
+    if (fromWide(status.lock_ttl) === 0n) return this.#clear(locks, fromWide(status.commit_version), backoff);
     const primary = status.lock_info;
     const isPassable = readsAt > 0n && status.action === minCommitPushed;
     if (!primary?.use_async_commit) return isPassable ? 'passable' : 'held';
     if (!isExpired(primary, now)) return 'held';
     const commit = await asyncOutcome(this.#sender, primary, backoff);
+    if (commit === 'unknown') return 'held';
     // One of its locks shows that it fell back to an ordinary commit: then its primary key alone decides.
-    if (commit === undefined)
+    if (commit === 'ordinary')
       return asking.isForced ? 'held' : this.#resolveGroup(locks, { ...asking, isForced: true });
     const secondaries = (primary.secondaries ?? []).map((key) => ({ ...primary, key }));
-    await this.#clear([{ ...primary, key: primary.primary_lock }, ...secondaries], commit, backoff);
-    return 'gone';
+    return this.#clear([{ ...primary, key: primary.primary_lock }, ...secondaries], commit, backoff);
   }
 
   #check(lock: LockInfo, { readsAt, backoff, now, isForced = false }: Asking): Promise<Status> {
@@ -102,9 +99,9 @@ export class Locks {
   }
 
   /** @param commit 0 when the transaction was rolled back */
-  async #clear(locks: readonly LockInfo[], commit: bigint, backoff: Backoff): Promise<void> {
+  async #clear(locks: readonly LockInfo[], commit: bigint, backoff: Backoff): Promise<Fate> {
     const [first] = locks;
-    if (first === undefined) return;
+    if (first === undefined) return 'gone';
     const start_version = first.lock_version;
     const keys = locks.map(({ key }) => key);
     if (commit === 0n && first.lock_type === pessimistic) {
@@ -113,14 +110,16 @@ export class Locks {
         for_update_ts: endless,
         keys: some,
       });
-      await this.#sender.many('PessimisticRollback', { keys, request, backoff });
+      const parts = await this.#sender.many('PessimisticRollback', { keys, request, backoff });
+      return parts.some(({ answer }) => answer.errors?.length) ? 'held' : 'gone';
     } else {
       const request = (some: readonly Uint8Array[]) => ({
         start_version,
         commit_version: toWide(commit),
         keys: some,
       });
-      await this.#sender.many('ResolveLock', { keys, request, backoff });
+      const parts = await this.#sender.many('ResolveLock', { keys, request, backoff });
+      return parts.some(({ answer }) => answer.error) ? 'held' : 'gone';
     }
   }
 }
@@ -134,13 +133,14 @@ const isExpired = ({ lock_version, lock_ttl }: LockInfo, now: bigint): boolean =
 /**
  * Keys that were not locked yet can not be any more when this returns.
  * @param primary the lock at the transaction's primary key, which names the others
- * @returns its commit timestamp, 0 when it was rolled back, undefined when it commits as others do after all
+ * @returns its commit timestamp, 0 when it was rolled back, `ordinary` when it commits as others do after all, `unknown` when a store
+ * does not tell
  */
 async function asyncOutcome(
   sender: Sender,
   primary: LockInfo,
   backoff: Backoff,
-): Promise<bigint | undefined> {
+): Promise<bigint | 'ordinary' | 'unknown'> {
   const parts = await sender.many('CheckSecondaryLocks', {
     keys: primary.secondaries ?? [],
     request: (keys) => ({ start_version: primary.lock_version, keys }),
@@ -149,10 +149,11 @@ async function asyncOutcome(
   let commit = fromWide(primary.min_commit_ts);
   let isRolledBack = false;
   for (const { keys, answer } of parts) {
+    if (answer.error) return 'unknown';
     const { locks = [] } = answer;
     const decided = fromWide(answer.commit_ts);
     if (decided > 0n) return decided;
-    if (locks.some(({ use_async_commit }) => !use_async_commit)) return undefined;
+    if (locks.some(({ use_async_commit }) => !use_async_commit)) return 'ordinary';
     isRolledBack ||= locks.length < keys.length;
     for (const lock of locks) {
       const least = fromWide(lock.min_commit_ts);

@@ -20,6 +20,8 @@ export interface Parts {
 
 interface TransactionOptions {
   readonly start: bigint;
+  /** The time that is left for this transaction and its retries; bounds what comes before the commit. */
+  readonly whole: Backoff;
   /** After lost conflicts it locks one region after the other, in key order, so that there is no circular wait. */
   readonly isCareful: boolean;
 }
@@ -44,6 +46,7 @@ const toHexName = (key: Uint8Array): string =>
 export class Transaction {
   readonly #parts: Parts;
   readonly #start: bigint;
+  readonly #whole: Backoff;
   readonly #isCareful: boolean;
   readonly #startedAt = performance.now();
   #forUpdate: bigint;
@@ -54,9 +57,10 @@ export class Transaction {
   readonly #asked = new Map<string, Uint8Array>();
   readonly #writes = new Map<string, { readonly key: Uint8Array; readonly value: Uint8Array | undefined }>();
 
-  constructor(parts: Parts, { start, isCareful }: TransactionOptions) {
+  constructor(parts: Parts, { start, whole, isCareful }: TransactionOptions) {
     this.#parts = parts;
     this.#start = start;
+    this.#whole = whole;
     this.#isCareful = isCareful;
     this.#forUpdate = start;
   }
@@ -144,6 +148,11 @@ export class Transaction {
     return new Backoff(this.#parts.budgetMs);
   }
 
+  /** The budget of a phase before which nothing was committed. */
+  #share(): Backoff {
+    return new Backoff(Math.min(this.#parts.budgetMs, this.#whole.leftMs));
+  }
+
   /** The first key decides, and shows from now on that its owner is alive. */
   #keepAlive(first: Uint8Array): Uint8Array {
     this.#primary ??= first;
@@ -157,7 +166,7 @@ export class Transaction {
   }
 
   async #lockAll(keys: readonly Uint8Array[], values: Values): Promise<void> {
-    const backoff = this.#budget();
+    const backoff = this.#share();
     for (const key of keys) this.#asked.set(toHexName(key), key);
     let pending = keys;
     while (pending.length > 0) {
@@ -209,12 +218,13 @@ export class Transaction {
       else throw new Conflict(describe(error));
     }
     if (isStale) this.#forUpdate = await this.#parts.pd.timestamp();
-    if (locks.length > 0) await this.#meet(locks, backoff);
+    await this.#meet(locks, backoff);
   }
 
   async #meet(locks: readonly LockInfo[], backoff: Backoff): Promise<void> {
     const { isLocked } = await this.#parts.locks.resolve(locks, { readsAt: 0n, backoff });
-    if (isLocked && !(await backoff.tryWait())) throw new Conflict('a lock of another transaction stays');
+    if (await (isLocked ? backoff.tryWait() : backoff.tryAgain())) return;
+    throw new Conflict('a lock of another transaction stays, or others commit each time');
   }
 
   #mutations(): readonly Mutation[] {
@@ -236,7 +246,7 @@ export class Transaction {
     const { pd, sender, budgetMs } = this.#parts;
     // Without a lock at the primary key nothing would refuse a lost command that arrives late.
     if (!this.#locked.has(toHexName(primary))) return 'nothing';
-    const backoff = this.#budget();
+    const backoff = this.#share();
     const keys = mutations.map(({ key }) => key);
     const request = async () => {
       // The store chooses the commit timestamp: after every earlier reader and commit.
@@ -278,7 +288,7 @@ export class Transaction {
   }
 
   async #prewrite(mutations: readonly Mutation[], primary: Uint8Array): Promise<void> {
-    const backoff = this.#budget();
+    const backoff = this.#share();
     const byName = new Map(mutations.map((mutation) => [toHexName(mutation.key), mutation]));
     let pending: readonly Uint8Array[] = mutations.map(({ key }) => key);
     while (pending.length > 0) {
