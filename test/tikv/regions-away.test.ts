@@ -1,8 +1,12 @@
 /** What a region that does not serve may cost: only the work that needs it, and only for the time budget. */
 import { expect, test } from 'vitest';
+import { unpack } from '../../src/backends/metadata/row-codec.ts';
 import { Unreachable } from '../../src/backends/tikv/backoff.ts';
+import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { head, headsOf } from '../contract/metadata-store/tables.ts';
 import { describeOnDouble } from './on-double.ts';
-import { opened, settled } from './world.ts';
+import { openedStore } from './store-world.ts';
+import { bare, opened, settled } from './world.ts';
 
 /** Far longer than anything here takes by itself, because the machine may be busy. */
 const patienceMs = 8_000;
@@ -32,5 +36,72 @@ describeOnDouble('a region that does not serve', {}, (engine) => {
     await world.client.close();
     expect(await ended).toBeInstanceOf(Unreachable);
     expect(performance.now() - closed).toBeLessThan(patienceMs);
+  });
+
+  test('keeps its expired rows; those of other regions and old versions go, and health warns', async () => {
+    await using world = opened(await endpoints());
+    await using others = bare(await endpoints());
+    const double = await engine;
+    const { store, clock, keyOf, expiring } = openedStore(await endpoints(), {
+      timeoutMs: 1_000,
+      gcAgeMs: 1,
+    });
+    try {
+      const names = ['a', 'b', 'y', 'z'];
+      const at = headsOf('bucket');
+      for (const key of names)
+        await store.commit(at, [
+          { put: head('bucket', key), expect: 'absent', expiresAt: clock.time + 1_000 },
+        ]);
+      await double.split(keyOf('bucket', 'm'));
+      await double.fault({ command: 'PessimisticLock', kind: 'not-leader', key: keyOf('bucket', 'b') });
+      const safe = await others.pd.safePoint(others.backoff());
+      clock.time += 2_000;
+      await expect(store.maintain()).rejects.toThrow(StoreUnavailable);
+      const stored = async (): Promise<readonly string[]> => {
+        const rows = await Promise.all(names.map((name) => world.client.get(keyOf('bucket', name))));
+        return names.filter((_, i) => rows[i] !== undefined);
+      };
+      expect(await stored()).toEqual(['a', 'b']);
+      expect(await others.pd.safePoint(others.backoff())).toBeGreaterThan(safe);
+      const warning = 'removal of expired rows from TiKV fails: no store serves PessimisticLock';
+      expect((await store.health()).warnings).toContain(warning);
+      await double.heal();
+      await store.maintain();
+      expect(await stored()).toEqual([]);
+      const page = { ...expiring, limit: 10, reverse: false };
+      expect(await (await world.client.snapshot()).scan(page)).toEqual([]);
+      expect((await store.health()).warnings).not.toContain(warning);
+    } finally {
+      await store.close();
+    }
+  });
+
+  test('that holds up a cleaning keeps no lease from being renewed, and the timer starts no second cleaning', async () => {
+    await using world = opened(await endpoints());
+    const double = await engine;
+    const ttlMs = 300;
+    const { store, clock, keyOf, keys } = openedStore(await endpoints(), { intentTtlMs: ttlMs });
+    try {
+      await store.begin({ cluster: 'a' });
+      const expiresAt = clock.time + 1;
+      await store.commit(headsOf('bucket'), [{ put: head('bucket', 'a'), expect: 'absent', expiresAt }]);
+      // One attempt takes as long as a store is given for an answer.
+      await double.fault({ command: 'PessimisticLock', kind: 'drop', key: keyOf('bucket', 'a') });
+      const readLease = async (): Promise<number | undefined> => {
+        const page = { ...keys.epochs(), limit: 100, reverse: false };
+        const rows = await (await world.client.snapshot()).scan(page);
+        const lease = rows.find(({ key }) => keys.epochOf(key) !== undefined);
+        return lease && (unpack(lease.value) as readonly number[])[0];
+      };
+      for (let renewals = 0; renewals < 5; renewals += 1) {
+        clock.time += 10;
+        await settled(async () => (await readLease()) === clock.time + ttlMs);
+      }
+      expect((await double.hits())[0]).toBeLessThan(4);
+    } finally {
+      await double.heal();
+      await store.close();
+    }
   });
 });

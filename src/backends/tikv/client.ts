@@ -95,6 +95,14 @@ export class TikvClient {
     if (error instanceof Conflict) await work.catch(() => undefined);
   }
 
+  /** The id of the region of each key, as PD knows it; a region that does not serve has one too. */
+  async regionsOf(keys: readonly Uint8Array[]): Promise<readonly bigint[]> {
+    const backoff = new Backoff(this.#parts.budgetMs);
+    const ids: bigint[] = [];
+    for (const key of keys) ids.push((await this.#parts.sender.locate(key, backoff, 'at')).id);
+    return ids;
+  }
+
   /** Settles old locks and lets stores drop old versions; for clusters without a TiDB, which does that otherwise. */
   collect(collection: Collection): Promise<void> {
     return collect(this.#parts, collection);

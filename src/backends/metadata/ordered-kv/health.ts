@@ -114,6 +114,8 @@ export interface Cluster {
   /** Up to `limit` entries of a stretch, as of now. */
   scan(stretch: Stretch): Promise<readonly Entry[]>;
   transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** The id of the region of each key. */
+  regionsOf(keys: readonly Uint8Array[]): Promise<readonly bigint[]>;
   /** Settles abandoned locks and removes old versions. */
   collect(collection: Collection): Promise<void>;
   close(): Promise<void>;
@@ -133,6 +135,7 @@ export const reaching = (client: TikvClient): Cluster => ({
   get: (key) => reach(client.get(key)),
   scan: (stretch) => reach(client.snapshot().then((snapshot) => snapshot.scan(stretch))),
   transact: (work) => reach(client.transact(work)),
+  regionsOf: (keys) => reach(client.regionsOf(keys)),
   collect: (collection) => reach(client.collect(collection)),
   close: () => client.close(),
 });

@@ -2,27 +2,29 @@
  * The metadata port on TiKV: rows under order-preserving keys, a listing as one range scan,
  * every commit one pessimistic transaction with its side changes inside.
  */
+import { inParallel } from '../../../base/concurrency.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type {
-  Abandoned,
-  AnyTable,
-  At,
-  Change,
-  CommitOptions,
-  Cursor,
-  MetadataStore,
-  Op,
-  Outcome,
-  Range,
-  RowOf,
-  RowPage,
-  SideChange,
-  SortOf,
-  Stored,
+import {
+  type Abandoned,
+  type AnyTable,
+  type At,
+  type Change,
+  type CommitOptions,
+  type Cursor,
+  type MetadataStore,
+  type Op,
+  type Outcome,
+  type Range,
+  type RowOf,
+  type RowPage,
+  type SideChange,
+  type SortOf,
+  type Stored,
+  StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Tls } from '../../tikv/channel.ts';
-import { TikvClient } from '../../tikv/client.ts';
+import { type Entry, TikvClient } from '../../tikv/client.ts';
 import { type Columns, computeSpan, passed, SpanCursor } from '../key-order.ts';
 import {
   copiedRow,
@@ -82,6 +84,9 @@ class OrderedKv implements OrderedKvStore {
   readonly #timer: NodeJS.Timeout;
   readonly #collecting: { readonly gcAgeMs: number; readonly clock: Clock };
   #collectAt = 0;
+  #isCleaning = false;
+  /** Why each kind of cleaning failed when it was last tried. */
+  readonly #faults = new Map<string, string>();
   #closing: Promise<void> | undefined;
 
   constructor({ endpoints, tls, prefix, clock, random, ...options }: OrderedKvOptions) {
@@ -100,7 +105,7 @@ class OrderedKv implements OrderedKvStore {
     this.#commits = new Commits({ client, keys, codecs, now });
     this.#intents = new Intents({ client, keys, clock, now, random, ttlMs });
     // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
-    this.#timer = setInterval(() => void this.maintain().catch(() => undefined), ttlMs / 3);
+    this.#timer = setInterval(() => void this.#beat().catch(() => undefined), ttlMs / 3);
     this.#timer.unref?.();
   }
 
@@ -237,14 +242,38 @@ class OrderedKv implements OrderedKvStore {
     return this.#now();
   }
 
-  health(): ReturnType<MetadataStore['health']> {
-    return storeHealth(this.#endpoints, this.#tls);
+  async health(): ReturnType<MetadataStore['health']> {
+    const health = await storeHealth(this.#endpoints, this.#tls);
+    const faults = [...this.#faults].map(([what, why]) => `removal of ${what} from TiKV fails: ${why}`);
+    return { ...health, warnings: [...health.warnings, ...faults] };
+  }
+
+  /** Cleaning may last longer than the interval of the timer: the lease is renewed all the same. */
+  #beat(): Promise<void> {
+    return this.#isCleaning ? this.#intents.own.renew() : this.maintain();
   }
 
   async maintain(): Promise<void> {
-    await this.#intents.own.renew();
-    await this.#sweepExpired();
-    await this.#collect();
+    await inTurn([() => this.#intents.own.renew(), () => this.#clean()]);
+  }
+
+  async #clean(): Promise<void> {
+    this.#isCleaning = true;
+    try {
+      await inTurn([() => this.#report('expired rows', this.#sweepExpired()), () => this.#collect()]);
+    } finally {
+      this.#isCleaning = false;
+    }
+  }
+
+  async #report(what: string, work: Promise<void>): Promise<void> {
+    try {
+      await work;
+      this.#faults.delete(what);
+    } catch (cause) {
+      this.#faults.set(what, cause instanceof Error ? cause.message : String(cause));
+      throw cause;
+    }
   }
 
   /** One gateway moves the safe point; the others find it moved. */
@@ -253,27 +282,11 @@ class OrderedKv implements OrderedKvStore {
     const everyMs = Math.ceil(ageMs / 6);
     if (ageMs === 0 || clock.elapsed() < this.#collectAt) return;
     this.#collectAt = clock.elapsed() + everyMs;
-    await this.#client.collect({ ageMs, everyMs });
+    await this.#report('old versions', this.#client.collect({ ageMs, everyMs }));
   }
 
   async #sweepExpired(): Promise<void> {
-    const now = await this.#now();
-    const { low, high } = this.#keys.expired(now);
-    for (let swept = removalsPerTransaction; swept === removalsPerTransaction; ) {
-      const entries = await this.#client.scan({ low, high, limit: removalsPerTransaction, reverse: false });
-      swept = entries.length;
-      if (swept === 0) return;
-      await this.#client.transact(async (transaction) => {
-        const rows = entries.map(({ key }) => this.#keys.row(this.#keys.expiringRow(key)));
-        const values = await transaction.lock(rows);
-        entries.forEach(({ key }, i) => {
-          transaction.remove(key);
-          const stored = unpackRow(values[i]);
-          // A row that was written again since has another entry, or does not expire.
-          if (stored !== undefined && !isAlive(stored, now)) transaction.remove(rows[i] as Uint8Array);
-        });
-      });
-    }
+    await sweepExpired({ client: this.#client, keys: this.#keys, now: await this.#now() });
   }
 
   close(): Promise<void> {
@@ -292,8 +305,89 @@ class OrderedKv implements OrderedKvStore {
   }
 }
 
+/**
+ * Runs every step, also after one that failed.
+ * @throws the first failure
+ */
+async function inTurn(steps: readonly (() => Promise<void>)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) await step().catch((cause: unknown) => failures.push(cause));
+  if (failures.length > 0) throw failures[0];
+}
+
 export function orderedKvStore(options: OrderedKvOptions): OrderedKvStore {
   return new OrderedKv(options);
+}
+
+// The sweep of expired rows, many in one transaction. Where that fails, each region has its own: a region that does not serve keeps its
+// rows, and those of the others go.
+
+/** Regions that are tried at a time: each that does not serve takes a whole time budget. */
+const regionsAtOnce = 16;
+
+interface Sweep {
+  readonly client: Cluster;
+  readonly keys: Keys;
+  readonly now: number;
+}
+
+/** @throws StoreUnavailable when rows had to stay */
+async function sweepExpired(sweep: Sweep): Promise<void> {
+  const { client, keys, now } = sweep;
+  const away = new Map<bigint, StoreUnavailable>();
+  let failure: StoreUnavailable | undefined;
+  let { low, high } = keys.expired(now);
+  for (let count = removalsPerTransaction; count === removalsPerTransaction; ) {
+    const entries = await client.scan({ low, high, limit: removalsPerTransaction, reverse: false });
+    const last = entries.at(-1);
+    if (last === undefined) break;
+    count = entries.length;
+    low = Buffer.concat([last.key, Buffer.of(0)]);
+    // Of the regions that are known to be away, no further rows are tried.
+    if (failure === undefined) failure = await attempt(sweep, entries);
+    if (failure !== undefined) await removeByRegion(sweep, entries, away);
+  }
+  const [first] = away.values();
+  if (first !== undefined) throw first;
+}
+
+async function removeByRegion(
+  sweep: Sweep,
+  entries: readonly Entry[],
+  away: Map<bigint, StoreUnavailable>,
+): Promise<void> {
+  const { client, keys } = sweep;
+  const rows = entries.map(({ key }) => keys.row(keys.expiringRow(key)));
+  const regions = await client.regionsOf(rows);
+  const groups = Map.groupBy(entries, (_, i) => regions[i] as bigint);
+  await inParallel(regionsAtOnce, [...groups], async ([region, some]) => {
+    const failure = away.has(region) ? undefined : await attempt(sweep, some);
+    if (failure !== undefined) away.set(region, failure);
+  });
+}
+
+/** @returns why nothing was removed, or why that is unknown */
+async function attempt(sweep: Sweep, entries: readonly Entry[]): Promise<StoreUnavailable | undefined> {
+  try {
+    await remove(sweep, entries);
+    return undefined;
+  } catch (cause) {
+    if (!(cause instanceof StoreUnavailable)) throw cause;
+    return cause;
+  }
+}
+
+function remove({ client, keys, now }: Sweep, entries: readonly Entry[]): Promise<void> {
+  return client.transact(async (transaction) => {
+    const rows = entries.map(({ key }) => keys.row(keys.expiringRow(key)));
+    const values = await transaction.lock(rows);
+    entries.forEach(({ key }, i) => {
+      transaction.remove(key);
+      const stored = unpackRow(values[i]);
+      // A row that was written again since has another entry, or does not expire.
+      if (stored !== undefined && !isAlive(stored, now)) transaction.remove(rows[i] as Uint8Array);
+    });
+  });
 }
 
 // A scan of the ordered-kv backend: each page is one range read at a new timestamp, so that no snapshot stays open.
