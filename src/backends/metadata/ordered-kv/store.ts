@@ -401,7 +401,7 @@ interface Scanned<T> {
   readonly at: At<T>;
 }
 
-/** Expired rows in between are skipped in reads of this many. */
+/** Expired rows are skipped in reads that double up to this many, until one is alive. */
 const stretchMax = 1024;
 
 class OrderedKvCursor<T extends AnyTable> extends SpanCursor<T> {
@@ -422,21 +422,27 @@ class OrderedKvCursor<T extends AnyTable> extends SpanCursor<T> {
     const partition = at.in as Columns;
     const { columns, requested } = codec.projection(this.#columns);
     const now = await this.#scanned.now();
+    let skipped = 0;
     while (rows.length < count && !this.isDone()) {
-      const limit = Math.min(count - rows.length, stretchMax);
+      const missing = count - rows.length;
+      const limit = Math.min(Math.max(missing, 2 * skipped), stretchMax);
       const { low, high, reverse } = this.span;
       const entries = await client.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
+      let last: Entry | undefined;
       for (const entry of entries) {
+        if (rows.length === count) break;
+        last = entry;
         const stored = unpackSome(entry.value, requested);
         if (!isAlive(stored, now)) continue;
         const row = codec.order.sortOf(keys.rowOf(entry.key), this.partitionBytes, decodeText);
         rows.push(codec.complete(row, { stored, partition, columns }));
       }
-      const last = entries.at(-1);
+      const isWhole = entries.length < limit && last === entries.at(-1);
       this.span =
-        last === undefined || entries.length < limit
+        last === undefined || isWhole
           ? { ...this.span, low: this.span.high }
           : passed(this.span, keys.rowOf(last.key));
+      skipped = rows.length > count - missing ? 0 : limit;
     }
     return rows;
   }
