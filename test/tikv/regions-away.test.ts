@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { unpack } from '../../src/backends/metadata/row-codec.ts';
 import { Unreachable } from '../../src/backends/tikv/backoff.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
-import { head, headsOf } from '../contract/metadata-store/tables.ts';
+import { head, headsOf, talliesOf } from '../contract/metadata-store/tables.ts';
 import { describeOnDouble } from './on-double.ts';
 import { openedStore } from './store-world.ts';
 import { bare, opened, settled } from './world.ts';
@@ -104,4 +104,46 @@ describeOnDouble('a region that does not serve', {}, (engine) => {
       await store.close();
     }
   });
+
+  test.each(['rows', 'counters'] as const)(
+    'with %s of some commits does not hold up the others, though all lock rows that the process shares',
+    async (kind) => {
+      const double = await engine;
+      const { store, keyOf, tallyKeyOf } = openedStore(await endpoints(), { timeoutMs: 10_000 });
+      const commit = async (bucket: string, key: string): Promise<number> => {
+        const began = performance.now();
+        const op = await store.begin({ cluster: 'a' });
+        const amounts = { bytes: 1, objects: 1 };
+        await store.commit(headsOf(bucket), [{ put: head(bucket, key), expect: 'absent' }], {
+          op,
+          then: [{ at: talliesOf(bucket), add: { className: key }, by: amounts }],
+        });
+        await store.end(op);
+        return performance.now() - began;
+      };
+      const names = (count: number): readonly string[] =>
+        Array.from({ length: count }, (_, i) => String(i).padStart(3, '0'));
+      try {
+        await commit('well', 'first');
+        const keyIn = kind === 'rows' ? keyOf : tallyKeyOf;
+        await double.split(keyIn('stuck', '000'));
+        await double.split(keyIn('stuck', '999'));
+        for (const name of names(128))
+          await double.fault({ command: 'PessimisticLock', kind: 'not-leader', key: keyIn('stuck', name) });
+        const began = performance.now();
+        const stuck = Promise.allSettled(names(128).map((name) => commit('stuck', name)));
+        await settled(async () => (await double.hits()).some((hits) => hits > 0));
+        // Those that wait hold no lane of the epoch, of which there are 64.
+        for (const round of ['a', 'b', 'c']) {
+          const times = await Promise.all(names(20).map((name) => commit('well', `${round}${name}`)));
+          expect(Math.max(...times)).toBeLessThan(6_000);
+        }
+        expect((await stuck).every(({ status }) => status === 'rejected')).toBe(true);
+        // One short attempt, then the time budget.
+        expect(performance.now() - began).toBeLessThan(20_000);
+      } finally {
+        await store.close();
+      }
+    },
+  );
 });

@@ -1,4 +1,5 @@
 /** A TiKV cluster as its users see it: snapshots to read, transactions to write. See README.md. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Backoff, Conflict, TikvError, Undetermined, Unreachable } from './backoff.ts';
 import type { Tls } from './channel.ts';
 import { Locks } from './locks.ts';
@@ -19,6 +20,10 @@ interface ClientOptions {
 }
 
 const defaultTimeoutMs = 15_000;
+/** After a store did not serve in time, transactions are careful for so long: a region may be away. */
+const carefulMs = 30_000;
+/** The retry of a transaction waits for so long until its locks are released. */
+const releaseMs = 1_000;
 /** Transactions that met others are tried again this often, and within this many time budgets. */
 const attemptsMax = 30;
 const budgetsMax = 4;
@@ -28,6 +33,8 @@ export class TikvClient {
   readonly #stores: Stores;
   readonly #parts: Parts;
   readonly #background = new Set<Promise<unknown>>();
+  /** By `performance.now()`. */
+  #carefulUntil = 0;
 
   constructor({ endpoints, tls, timeoutMs: budgetMs = defaultTimeoutMs }: ClientOptions) {
     const pd = new PlacementDriver({ endpoints, tls, budgetMs });
@@ -62,10 +69,12 @@ export class TikvClient {
     const whole = new Backoff(budgetsMax * this.#parts.budgetMs);
     for (let attempt = 1; ; attempt += 1) {
       const start = await this.#pd.timestamp();
-      const transaction = new Transaction(this.#parts, { start, whole, isCareful: attempt > 1 });
+      const isCareful = attempt > 1 || performance.now() < this.#carefulUntil;
+      const transaction = new Transaction(this.#parts, { start, whole, isCareful });
       try {
         return await this.#attempt(transaction, work);
       } catch (error) {
+        if (isUnreachable(error)) this.#carefulUntil = performance.now() + carefulMs;
         if (!(error instanceof Conflict) || attempt >= attemptsMax || !(await whole.tryWait())) throw error;
       }
     }
@@ -89,10 +98,11 @@ export class TikvClient {
     }
   }
 
-  /** A retry waits for this, so that it does not meet its own locks; other callers do not wait. */
+  /** A retry waits for this, so that it does not meet its own locks, but not for a region that is away; other callers do not wait. */
   async #clean(work: Promise<void>, error: unknown): Promise<void> {
     this.#inBackground(work);
-    if (error instanceof Conflict) await work.catch(() => undefined);
+    if (!(error instanceof Conflict)) return;
+    await Promise.race([work.catch(() => undefined), sleep(releaseMs, undefined, { ref: false })]);
   }
 
   /** The id of the region of each key, as PD knows it; a region that does not serve has one too. */
@@ -120,6 +130,9 @@ export class TikvClient {
     this.#background.add(settled);
   }
 }
+
+const isUnreachable = (error: unknown): boolean =>
+  error instanceof Unreachable || (error instanceof Conflict && error.cause instanceof Unreachable);
 
 // Old versions: TiKV drops those before the safe point in PD, which a client must advance. In a cluster with TiDB that is TiDB; in one
 // without, this client, under the same name. Locks from before the safe point are settled first, because afterwards the outcome of

@@ -22,8 +22,16 @@ interface TransactionOptions {
   readonly start: bigint;
   /** The time that is left for this transaction and its retries; bounds what comes before the commit. */
   readonly whole: Backoff;
-  /** After lost conflicts it locks one region after the other, in key order, so that there is no circular wait. */
+  /**
+   * After lost conflicts, and while a region may be away, it locks one region after the other, in key order, so that there is no
+   * circular wait.
+   */
   readonly isCareful: boolean;
+}
+
+interface LockOptions {
+  /** The time after which a transaction that is not careful gives these locks up: it runs again, and is careful then. */
+  readonly patienceMs?: number;
 }
 
 interface Prewriting {
@@ -70,16 +78,25 @@ export class Transaction {
     return this.#start;
   }
 
+  /** A region may be away, or others are faster: lock last what many others lock. */
+  get isCareful(): boolean {
+    return this.#isCareful;
+  }
+
   /**
    * Locks keys until the transaction ends, and returns their values at that time, in order.
    * @throws Conflict on a deadlock, or when another transaction holds a lock for too long
    */
-  async lock(keys: readonly Uint8Array[]): Promise<readonly (Uint8Array | undefined)[]> {
+  async lock(
+    keys: readonly Uint8Array[],
+    { patienceMs }: LockOptions = {},
+  ): Promise<readonly (Uint8Array | undefined)[]> {
     const [first] = keys;
     if (first === undefined) return [];
     const values: Values = new Map();
     this.#keepAlive(first);
-    await this.#lockAll(keys, values);
+    if (this.#isCareful || patienceMs === undefined) await this.#lockAll(keys, values, this.#share());
+    else await this.#tryLockAll(keys, values, Math.min(patienceMs, this.#share().leftMs));
     return keys.map((key) => values.get(toHexName(key)));
   }
 
@@ -165,15 +182,29 @@ export class Transaction {
     return this.#primary;
   }
 
-  async #lockAll(keys: readonly Uint8Array[], values: Values): Promise<void> {
-    const backoff = this.#share();
+  async #tryLockAll(keys: readonly Uint8Array[], values: Values, patienceMs: number): Promise<void> {
+    try {
+      await this.#lockAll(keys, values, new Backoff(patienceMs), patienceMs / 4);
+    } catch (cause) {
+      if (!(cause instanceof Unreachable)) throw cause;
+      throw new Conflict('no store served a lock in time', { cause });
+    }
+  }
+
+  /** @param storeMs how long a store waits for the holder of a lock before it names the holder */
+  async #lockAll(
+    keys: readonly Uint8Array[],
+    values: Values,
+    backoff: Backoff,
+    storeMs = waitMs,
+  ): Promise<void> {
     for (const key of keys) this.#asked.set(toHexName(key), key);
     let pending = keys;
     while (pending.length > 0) {
       const errors: KeyError[] = [];
       const parts = await this.#parts.sender.many('PessimisticLock', {
         keys: pending,
-        request: (some) => this.#lockRequest(some),
+        request: (some) => this.#lockRequest(some, storeMs),
         backoff,
         inTurn: this.#isCareful,
       });
@@ -195,7 +226,7 @@ export class Transaction {
     }
   }
 
-  #lockRequest(keys: readonly Uint8Array[]) {
+  #lockRequest(keys: readonly Uint8Array[], storeMs: number) {
     return {
       mutations: keys.map((key) => ({ op: op.pessimisticLock, key })),
       primary_lock: this.#primary as Uint8Array,
@@ -203,7 +234,7 @@ export class Transaction {
       lock_ttl: toWide(computeTtl(this.#startedAt)),
       for_update_ts: toWide(this.#forUpdate),
       min_commit_ts: toWide(this.#forUpdate + 1n),
-      wait_timeout: toWide(BigInt(waitMs)),
+      wait_timeout: toWide(BigInt(Math.floor(storeMs))),
       return_values: true,
     };
   }

@@ -34,6 +34,8 @@ import { type Codecs, hashToFenceLane, type Keys, lanes } from './keys.ts';
 /** The key of a lock, and what happens once its value is known. */
 interface Locked {
   readonly key: Uint8Array;
+  /** The commits that lock it: those of its row, of its bucket, or all of a process. */
+  readonly sharing: 'row' | 'bucket' | 'process';
   /** Returns why the commit is refused, or undefined. */
   check?(value: Uint8Array | undefined): Refused | undefined;
   write?(transaction: Transaction, value: Uint8Array | undefined, revision: string): void;
@@ -137,16 +139,16 @@ export class Commits {
     const byName = Map.groupBy(locked, ({ key }) => Buffer.from(key).toString('latin1'));
     const merged = [...byName.values()].map(mergeSame);
     const work = async (transaction: Transaction): Promise<Outcome<AnyTable>> => {
-      const values = await transaction.lock(merged.map(({ key }) => key));
-      for (const [i, { check }] of merged.entries()) {
-        const refused = check?.(values[i]);
+      const values = await lockAll(transaction, merged);
+      for (const each of merged) {
+        const refused = each.check?.(values.get(each));
         if (refused === undefined) continue;
         // Nothing was written: release the locks, and end the transaction like one that only read.
         await transaction.rollback();
         return refused;
       }
       const revision = revisionIn(transaction);
-      for (const [i, { write }] of merged.entries()) write?.(transaction, values[i], revision);
+      for (const each of merged) each.write?.(transaction, values.get(each), revision);
       for (const write of writes) write(transaction, revision);
       return { applied: true, revision: revision as Revision };
     };
@@ -178,6 +180,7 @@ export class Commits {
     }
     locked.push({
       key: this.#keys.row(key),
+      sharing: 'row',
       check: (value) =>
         findConflict(unpackRow(value), { codec, at, expect, sort: changedRow(change) as Columns, now }),
       write: (transaction, _value, revision) => write?.(transaction, revision),
@@ -207,6 +210,7 @@ export class Commits {
       const lane = isSpread(at) ? hashToFenceLane(Buffer.from(String(spread))) : 0;
       locked.unshift({
         key: this.#fenceKey(codec, at, lane),
+        sharing: 'bucket',
         check: (value) => {
           const fence = value === undefined ? 0 : (unpack(value) as number);
           return fence === expectedFence ? undefined : { applied: false, because: 'fenced', fence };
@@ -216,6 +220,7 @@ export class Commits {
     if (opId === undefined) return;
     locked.unshift({
       key: laneKeyAt(this.#keys, opId),
+      sharing: 'process',
       check: (value) => (isBarred(value, opId) ? { applied: false, because: 'abandoned' } : undefined),
     });
   }
@@ -229,6 +234,7 @@ export class Commits {
       const { by } = change;
       locked.push({
         key: this.#keys.row(key),
+        sharing: 'bucket',
         write: (transaction, value, revision) => {
           const stored = unpackRow(value) ?? codec.encode({});
           stored[0] = revision;
@@ -263,6 +269,29 @@ export class Commits {
   }
 }
 
+/** How long a commit waits for one row while it may hold others that more commits lock. */
+const patienceMs = 1_000;
+
+/**
+ * All in one round trip. A commit that waits for a region that is away would hold its other rows until it gives up, and so hold up
+ * commits to every region. So it gives up early, and runs again: then, and for a while, commits lock last what most others lock.
+ */
+async function lockAll(
+  transaction: Transaction,
+  all: readonly Locked[],
+): Promise<ReadonlyMap<Locked, Uint8Array | undefined>> {
+  const values = new Map<Locked, Uint8Array | undefined>();
+  const stages = (['row', 'bucket', 'process'] as const)
+    .map((sharing) => all.filter((each) => each.sharing === sharing))
+    .filter(({ length }) => length > 0);
+  for (const some of transaction.isCareful ? stages : [all]) {
+    const keys = some.map(({ key }) => key);
+    const found = await transaction.lock(keys, stages.length > 1 ? { patienceMs } : {});
+    for (const [i, each] of some.entries()) values.set(each, found[i]);
+  }
+  return values;
+}
+
 const isSpread = (at: At<AnyTable>): boolean => at.table.spreadBy !== undefined;
 
 const revisionIn = (transaction: Transaction): string => transaction.start.toString(36);
@@ -276,6 +305,7 @@ function mergeSame(same: readonly Locked[]): Locked {
   if (same.length === 1) return first;
   return {
     key: first.key,
+    sharing: first.sharing,
     check: (value) =>
       same.reduce<Refused | undefined>((refused, each) => refused ?? each.check?.(value), undefined),
     write: (transaction, value, revision) => {
