@@ -11,11 +11,13 @@ import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-que
 import { commitReplicationPeer, findReplicationPeer } from '../../src/metadata/background/replication.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { bob } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { onCount } from '../support/metric-calls.ts';
+import { hurriedClock } from '../support/notify-world.ts';
 import {
   alike,
   drained,
@@ -455,6 +457,49 @@ test('large versions to a peer that takes them slowly delay no large versions to
   await alike(near, far);
 });
 
+const html = (status: number): Reply => ({
+  status,
+  headers: [['Content-Type', 'text/html']],
+  body: '<html><h1>The plain HTTP request was sent to HTTPS port</h1></html>',
+});
+
+describe('answers that pass make no version FAILED: once the peer answers again, everything arrives', () => {
+  test.each<[what: string, answer: Reply, isForAll: boolean]>([
+    ['400 of a proxy', html(400), true],
+    ['404 of a proxy', html(404), true],
+    ['405 of a proxy', html(405), true],
+    ['413 of a proxy', html(413), true],
+    ['400 IncompleteBody', refusal(400, 'IncompleteBody'), true],
+    ['400 BadDigest', refusal(400, 'BadDigest'), true],
+    ['400 XAmzContentSHA256Mismatch', refusal(400, 'XAmzContentSHA256Mismatch'), false],
+    ['400 with a throttling of keys', refusal(400, 'KMS.ThrottlingException'), false],
+  ])('%s', async (_what, answer, isForAll) => {
+    const [{ site: near, givenUp }, far] = [await openCounted('20s'), await openSite()];
+    await link(near, far);
+    run(near);
+    const { client } = near.world;
+    // Then the peer's description of itself is known.
+    await client.put('/bucket/first', { body: 'x' });
+    await settled(near, '/bucket/first', 'COMPLETED');
+    let answered = 0;
+    far.instead = (method) => {
+      if (!isForAll && method !== 'PUT') return undefined;
+      answered += 1;
+      return answer;
+    };
+    const paths = Array.from({ length: 10 }, (_, n) => `/bucket/${n}`);
+    for (const path of paths) await client.put(path, { body: 'x' });
+    await client.delete('/bucket/0');
+    await vi.waitFor(() => expect(answered).toBeGreaterThan(2), until);
+    far.instead = undefined;
+    for (const path of paths.slice(1)) await settled(near, path, 'COMPLETED');
+    await drained(near);
+    expect(givenUp).toEqual([]);
+    // As a gateway, not as any other service: the ids of the versions are the same.
+    await alike(near, far);
+  });
+});
+
 describe('versions that a destination refuses delay no others of their bucket', () => {
   test.each<[what: string, status: number, code: string]>([
     ['needs a key service that it does not have', 501, 'NotImplemented'],
@@ -487,6 +532,45 @@ describe('versions that a destination refuses delay no others of their bucket', 
     await alike(near, far);
     expect(givenUp).toEqual([]);
   });
+
+  // As behind a proxy that changes the path or the headers of one request.
+  test.each([
+    [403, 'SignatureDoesNotMatch'],
+    [403, 'InvalidAccessKeyId'],
+    [403, 'RequestTimeTooSkewed'],
+    [400, 'AuthorizationHeaderMalformed'],
+    [400, 'ExpiredToken'],
+    [400, 'RequestTimeout'],
+    [404, 'NoSuchBucket'],
+  ])(
+    'one that it answers by %i %s: it becomes FAILED, and the destination rests for no other',
+    async (status, code) => {
+      const clock = hurriedClock();
+      const limits = { ...settings, SVC_REPLICATION_RETRY_MAX: '1s' };
+      const [near, far] = [await openSite({ clock, settings: limits }), await openSite()];
+      await link(near, far);
+      far.instead = (method, target) =>
+        method === 'PUT' && target.includes('/poison?') ? refusal(status, code) : undefined;
+      run(near);
+      const { client } = near.world;
+      await client.put('/bucket/poison', { body: 'x' });
+      let others = 0;
+      const states = new Set<string>();
+      await vi.waitFor(async () => {
+        await client.put(`/bucket/other-${others}`, { body: 'x' });
+        await settled(near, `/bucket/other-${others}`, 'COMPLETED');
+        others += 1;
+        const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
+        for (const { state } of destinations as readonly Shown[]) states.add(state);
+        clock.hurry(1_000);
+        expect(await statusOf(near, '/bucket/poison')).toBe('FAILED');
+      }, until);
+      expect([...states]).toEqual(['ok']);
+      const { failed } = await operatorOf(near.world).must('GET', '/replication/failed');
+      expect(failed).toMatchObject([{ key: 'poison', error: expect.stringContaining(code) }]);
+      expect(JSON.stringify(failed)).not.toContain('PUT the peer again');
+    },
+  );
 
   test('one at which the peer hangs, and others', async () => {
     const [{ site: near }, far] = [await openCounted(), await openSite()];

@@ -8,7 +8,7 @@ import type { HourlyRow } from '../../metadata/records/queues.ts';
 import type { ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
 import { findSite } from '../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import { type PeerRequests, PeerSilent } from '../../ports/peer-requests.ts';
+import type { PeerRequests } from '../../ports/peer-requests.ts';
 import type { Attributes } from '../../ports/trace.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication } from '../configurations/families.ts';
@@ -30,8 +30,7 @@ import {
   listQuestions,
 } from './authorize-delivery.ts';
 import { type Destinations, noVersioning } from './destinations.ts';
-import { explainFailure, Unreplicable } from './failures.ts';
-import { UnexpectedAnswer } from './send-content.ts';
+import { explainFailure, explainLoneFailure, isAmbiguous, Unreplicable } from './failures.ts';
 import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
 import { complete, giveUp } from './store-status.ts';
@@ -174,9 +173,6 @@ const faults = {
   version: 'a replication destination refuses a version; it is tried again',
 } as const;
 
-const isNoAnswer = (cause: unknown): boolean =>
-  cause instanceof PeerSilent || cause instanceof UnexpectedAnswer;
-
 /** Sends the version of a row; where that fails, the row stays in the queue, and those of its object behind it. */
 async function carryOut(ctx: ReplicationCtx, step: Step): Promise<Attempt> {
   const { row, pass } = step;
@@ -219,11 +215,9 @@ async function carryFailure(
   { row, pass, destinations }: Step,
   cause: unknown,
 ): Promise<void> {
-  const { message, why, isFinal = false, faultOf: fault } = explainFailure(cause);
-  let faultOf = fault;
-  // A peer that still describes itself may hang, or break, because of this version only.
-  if (isNoAnswer(cause) && (await probe(ctx, { row, destinations, signal: pass.signal })) === undefined)
-    faultOf = 'version';
+  const isLone =
+    isAmbiguous(cause) && (await probe(ctx, { row, destinations, signal: pass.signal })) === undefined;
+  const { message, why, isFinal = false, faultOf } = (isLone ? explainLoneFailure : explainFailure)(cause);
   const { target } = rowSubject(row);
   if (isFinal) {
     await pass.giveUp(row, () => giveUp(ctx, row, { error: message, why }));

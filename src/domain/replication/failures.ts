@@ -20,7 +20,7 @@ import { nameLane, readDestination } from '../configurations/replication-destina
 import { markPending } from '../objects/replication-queue.ts';
 import { effectiveStamp } from '../objects/stamp.ts';
 import { NotAllowed } from './authorize-delivery.ts';
-import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
+import { PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { KeyChanged, Superseded } from './send-to-service.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -167,9 +167,31 @@ export class DestinationAway extends Error {
   }
 }
 
-/** Answers about one version, which will not change. Others are about the bucket, the keys or the service, and are tried again. */
-const finalStatus = new Set([400, 405, 409, 411, 412, 413, 414, 431]);
-const passingCodes = new Set(['InvalidBucketState', 'OperationAborted', 'SlowDown', 'RequestTimeTooSkewed']);
+/**
+ * Refusals of one version that will not change. Any other may be about the transfer, the bucket, the keys or the service, and is tried
+ * again: a status alone says little, because proxies answer 400 and 413 for a while too.
+ */
+const finalCodes = new Set([
+  'AccessControlListNotSupported',
+  'EntityTooLarge',
+  'EntityTooSmall',
+  'InvalidArgument',
+  'InvalidEncryptionAlgorithmError',
+  'InvalidObjectName',
+  'InvalidRequest',
+  'InvalidStorageClass',
+  'InvalidTag',
+  'InvalidURI',
+  'KeyTooLongError',
+  'MalformedACLError',
+  'MalformedJSON',
+  'MalformedXML',
+  'MaxMessageLengthExceeded',
+  'MetadataTooLarge',
+  'MethodNotAllowed',
+  'RequestHeaderSectionTooLarge',
+  'XMinioInvalidObjectName',
+]);
 
 interface Explained {
   readonly message: string;
@@ -228,15 +250,30 @@ const refusals: Readonly<Record<string, readonly [why: string, advice: string]>>
   RequestTimeTooSkewed: ['clock', 'correct the clock of this machine or of the peer'],
 };
 
-/** Codes that no version causes. */
+/** Codes that mostly are about the destination as a whole. */
 const isAboutDestination = (code: string): boolean =>
-  isAboutCaller(code) ||
+  ['ExpiredToken', 'InvalidToken'].includes(code) ||
   ['no-bucket', 'no-versioning', 'credentials', 'clock'].includes(refusals[code]?.[0] ?? '');
+
+/**
+ * Whether the destination as a whole or one version only may be at fault, for example because a proxy changes the path of its request, and
+ * so breaks the signature. A request that has nothing to do with a version shows which.
+ */
+export const isAmbiguous = (cause: unknown): boolean =>
+  cause instanceof PeerSilent ||
+  cause instanceof UnexpectedAnswer ||
+  (cause instanceof PeerRefused && isAboutDestination(cause.code));
+
+/** Explains an ambiguous failure after the destination has answered another request. */
+export function explainLoneFailure(cause: unknown): Explained {
+  if (!(cause instanceof PeerRefused)) return { ...explainFailure(cause), faultOf: 'version' };
+  const message = `${cause.message}, but the destination accepts other requests: see whether a proxy changes this one`;
+  return { message, why: 'refused', faultOf: 'version' };
+}
 
 function explainRefusal(cause: PeerRefused): Explained {
   const { code, status } = cause;
-  const mayPass = passingCodes.has(code) || isAboutCaller(code);
-  const isFinal = finalStatus.has(status) && !mayPass;
+  const isFinal = status < 500 && finalCodes.has(code);
   const [why, advice = cause.said] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
   const message = advice === '' ? cause.message : `${cause.message}: ${advice}`;
   return { message, why, isFinal, ...(isAboutDestination(code) ? {} : { faultOf: 'version' }) };

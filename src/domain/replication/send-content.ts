@@ -65,21 +65,13 @@ export class UnexpectedAnswer extends Error {
 /** An error is read up to here. */
 const errorMax = 4096;
 
-/** Refusals with status 400 that are about the settings of the peer or the connection, and not about the request. */
-const callerCodes = new Set([
-  'AuthorizationHeaderMalformed',
-  'ExpiredToken',
-  'InvalidToken',
-  'RequestTimeout',
-]);
-export const isAboutCaller = (code: string): boolean => callerCodes.has(code);
-
-/** @param what names the request in the message @throws PeerRefused */
+/** @param what names the request in the message @throws PeerRefused; UnexpectedAnswer for a refusal without the code of an S3 service */
 export function checkReply(reply: PeerReply, what: string): PeerReply {
   const { status, body } = reply;
   const text = decodeUtf8(body.subarray(0, errorMax));
   const [, code = ''] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
   const [, said = ''] = /<Message>([^<\p{Cc}]{1,300})/u.exec(text) ?? [];
+  if (code === '' && status >= 300 && status < 500) throw new UnexpectedAnswer(status, what);
   // A completion may send the head of its answer before it fails.
   if (status >= 300) throw new PeerRefused(status, { code, said }, what);
   if (code !== '') throw new PeerRefused(500, { code, said }, what);

@@ -11,7 +11,6 @@ import { effectiveStamp } from '../objects/stamp.ts';
 import {
   checkReply,
   checkSign,
-  isAboutCaller,
   ownedBy,
   readContent,
   type Shipment,
@@ -44,6 +43,16 @@ export interface PeerSite {
   readonly owner: string | undefined;
 }
 
+/** Refusals with status 400 that are about the settings of the peer or the connection, and not about the request. */
+const callerCodes = new Set([
+  'AuthorizationHeaderMalformed',
+  'BadDigest',
+  'ExpiredToken',
+  'IncompleteBody',
+  'InvalidToken',
+  'RequestTimeout',
+]);
+
 /** @returns undefined where the service is no gateway of this kind @throws PeerRefused, PeerSilent, UnexpectedAnswer */
 export async function askSite(
   { peers }: Pick<ShipmentCtx, 'peers'>,
@@ -59,7 +68,7 @@ export async function askSite(
   // A service that does not know the query refuses it, or lists the bucket. A proxy in the place of a gateway does neither.
   if (reply.status === 400 || reply.status === 501) {
     const [, code] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
-    if (code !== undefined && !isAboutCaller(code)) return undefined;
+    if (code !== undefined && !callerCodes.has(code)) return undefined;
   }
   if (reply.status === 200 && text.includes('<ListBucketResult')) return undefined;
   checkReply(reply, what);

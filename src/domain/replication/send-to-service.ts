@@ -15,6 +15,7 @@ import {
   checkReply,
   checkSign,
   hasEtag,
+  PeerRefused,
   readContent,
   type Shipment,
   type ShipmentCtx,
@@ -111,7 +112,9 @@ async function hasVersion(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<
   const isLate = !isCurrent && row.replication === 'REPLICA';
   if (!isRepeated && !isLate && row.stamp === undefined) return false;
   const there = await send(ctx, shipment, { method: 'HEAD' });
-  if (there.status !== 404) checkReply(there, 'HeadObject');
+  // An answer to HEAD has no body, and so no code.
+  if (there.status !== 200 && there.status !== 404)
+    throw new PeerRefused(there.status, { code: '', said: '' }, 'HeadObject');
   if (!isCurrent && !head.marker && isSame(there, head)) throw superseded();
   return isSame(there, row);
 }
