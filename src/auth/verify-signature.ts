@@ -4,7 +4,7 @@ import { BoundedCache } from '../base/bounded-cache.ts';
 import { fail, type Refusal } from '../base/errors.ts';
 import { equalsHex } from '../base/text/hex.ts';
 import { maskLines } from '../base/text/mask-secrets.ts';
-import { decodeUtf8Strictly } from '../base/text/utf8.ts';
+import { textOfOctets } from '../base/text/utf8.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Credential, KeyUse } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/cryptography.ts';
@@ -279,7 +279,7 @@ function foldBlanks(value: string): string {
   let previous = space;
   for (let i = 0; i < value.length; i++) {
     const code = value.charCodeAt(i);
-    if (code > 0x7e) return foldBlanksSlowly(fromOctets(value));
+    if (code > 0x7e) return foldBlanksSlowly(textOfOctets(value));
     if (code === tab || (code === space && previous === space)) return foldBlanksSlowly(value);
     previous = code;
   }
@@ -287,21 +287,6 @@ function foldBlanks(value: string): string {
 }
 
 const foldBlanksSlowly = (value: string): string => value.trim().replace(/[ \t]+/g, ' ');
-
-/** HTTP delivers header values as octets, one character each; clients sign the UTF-8 text that those octets are. */
-function fromOctets(value: string): string {
-  const bytes = new Uint8Array(value.length);
-  for (let i = 0; i < value.length; i++) {
-    const code = value.charCodeAt(i);
-    if (code > 0xff) return value;
-    bytes[i] = code;
-  }
-  try {
-    return decodeUtf8Strictly(bytes);
-  } catch {
-    return value;
-  }
-}
 
 /**
  * The query sorted by encoded name, then value, with every part in canonical encoding. A `+` is a space, as it is in `Query`, so that

@@ -1,6 +1,7 @@
 /** Converts a fetch `Request` to the gateway's input, and its reply to a `Response`, without runtime APIs. */
+import { byteString } from '../base/text/utf8.ts';
 import type { Reply } from './reply.ts';
-import { byteString, type Incoming, type Wire, WireHeaders } from './wire.ts';
+import { type Incoming, type Wire, WireHeaders } from './wire.ts';
 
 /**
  * What a runtime knows of a request beyond its `Request`: the client's address (`remote`), TLS (`secure`), raw target

@@ -4,6 +4,7 @@
  * texts.
  */
 import { fail } from '../base/errors.ts';
+import { byteString, textOfOctets } from '../base/text/utf8.ts';
 import { dialects } from './dialect.ts';
 
 export interface Wire {
@@ -247,10 +248,6 @@ const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 const control = /[\0-\x08\x0a-\x1f\x7f]/;
 const printable = /^[\t\x20-\x7e]*$/;
 
-/** The bytes of a text in UTF-8, a character each. */
-export const byteString = (text: string): string =>
-  /^[\0-\x7f]*$/.test(text) ? text : String.fromCharCode(...encoder.encode(text));
-
 /**
  * Checks a value from the query that will be sent in a header.
  * @throws InvalidArgument when no header can contain it: a line break would begin another header
@@ -265,17 +262,6 @@ export function headerText(name: string, value: string): string {
   return byteString(value);
 }
 
-const headerUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-/** The text that the bytes of a header stand for: UTF-8 where they are, else Latin-1. */
-function textOfBytes(value: string): string {
-  try {
-    return headerUtf8.decode(Uint8Array.from(value, (char) => char.charCodeAt(0)));
-  } catch {
-    return value;
-  }
-}
-
 /** Longest encoded word, and what stands around its text (RFC 2047 §2). */
 const wordMax = 75 - '=?UTF-8?Q??='.length;
 
@@ -285,7 +271,7 @@ const wordMax = 75 - '=?UTF-8?Q??='.length;
  */
 export function encodeWords(value: string): string {
   if (printable.test(value)) return value;
-  const text = textOfBytes(value);
+  const text = textOfOctets(value);
   const ascii = text.replace(/[^\t\x20-\x7e]/gu, '').length;
   const kind = [...text].length - ascii > ascii ? 'B' : 'Q';
   const words: string[] = [];
@@ -335,7 +321,7 @@ const parameter = /(;[ \t]*)([!#$&+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([
  */
 export function asciiHeader(value: string): string {
   if (printable.test(value)) return value;
-  const text = textOfBytes(value);
+  const text = textOfOctets(value);
   const twins = new Set(
     Array.from(text.matchAll(/;[ \t]*([^=;\s]+)\*=/g), ([, name]) => name?.toLowerCase()),
   );

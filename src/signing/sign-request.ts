@@ -1,6 +1,7 @@
 /** Signs requests of this service to another service (signature version 4, in headers). */
 
 import { toHex } from '../base/text/hex.ts';
+import { byteString, textOfOctets } from '../base/text/utf8.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/cryptography.ts';
 import { amz } from '../protocol/dialect.ts';
@@ -23,7 +24,7 @@ export interface UnsignedRequest {
   readonly path: string;
   /** Not yet encoded. */
   readonly query: readonly (readonly [string, string])[];
-  /** By lower-case name, `host` among them; values without blanks at their ends. */
+  /** By lower-case name, `host` among them. */
   readonly headers: Readonly<Record<string, string>>;
   /** The hexadecimal SHA-256 of the body, or a constant that replaces it, such as `UNSIGNED-PAYLOAD`. */
   readonly payloadHash: string;
@@ -32,6 +33,7 @@ export interface UnsignedRequest {
 export interface SignedRequest {
   /** Path and query. */
   readonly target: string;
+  /** Values as octets of UTF-8, one character each: so HTTP clients write them, and none takes other characters. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -62,7 +64,12 @@ export function signer({
     };
     const names = Object.keys(all).sort();
     const signed = names.join(';');
-    const lines = names.map((name) => `${name}:${all[name]}\n`).join('');
+    let lines = '';
+    for (const name of names) {
+      const text = textOfOctets(all[name] ?? '');
+      all[name] = byteString(text);
+      lines += `${name}:${text.trim().replace(/[ \t]+/g, ' ')}\n`;
+    }
     const asked = canonicalQuery(query);
     const canonical = `${method}\n${path}\n${asked}\n${lines}\n${signed}\n${payloadHash}`;
     const toSign = `${amz.algorithm}\n${timestamp}\n${scope}\n${hasher.sha256Hex(canonical)}`;

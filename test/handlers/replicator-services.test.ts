@@ -1,8 +1,11 @@
 /** The replicator and peers that are no gateways of this kind: other S3 services, and servers that answer 200 to everything. */
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
+import { byteString, textOfOctets } from '../../src/base/text/utf8.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
+import type { WireHeaders } from '../../src/protocol/wire.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { alice } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 import {
@@ -235,6 +238,55 @@ test('where a version cannot be read, the later ones of its key wait for it, and
   const etags = async (site: Site) => (await versions(site)).map(({ etag }) => etag);
   expect(await etags(far)).toEqual(await etags(near));
 });
+
+/** Whether a signature is right over the bytes that arrived, with runs of blanks folded as the public documentation says. */
+function isSignedAsSent(method: string, target: string, headers: WireHeaders): boolean {
+  const [, scope = '', signed = '', signature] =
+    /Credential=[^/]+\/([^,]+), SignedHeaders=([^,]+), Signature=(\w+)/.exec(
+      headers.get('authorization') ?? '',
+    ) ?? [];
+  const lines = signed.split(';').map((name) => `${name}:${headers.get(name)?.trim().replace(/ +/g, ' ')}\n`);
+  const [path, query = ''] = target.split('?');
+  const payload = headers.get('x-amz-content-sha256');
+  const canonical = `${method}\n${path}\n${query}\n${lines.join('')}\n${signed}\n${payload}`;
+  const digest = createHash('sha256').update(canonical, 'latin1').digest('hex');
+  const mac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest();
+  const key = scope.split('/').reduce<string | Buffer>(mac, `AWS4${alice.secretKey}`);
+  const text = `AWS4-HMAC-SHA256\n${headers.get('x-amz-date')}\n${scope}\n${digest}`;
+  return mac(key, text).toString('hex') === signature;
+}
+
+test.each([
+  ['beyond Latin-1', 'attachment; filename="日本.txt"'],
+  ['of Latin-1', 'attachment; filename="café.txt"'],
+  ['as HTTP delivers them, a character for each byte', byteString('"日本 café"')],
+  ['with runs of blanks', 'attachment;  filename="a   b.txt"'],
+])(
+  'headers %s arrive at another S3 service, under a signature over the bytes that are sent',
+  async (_what, value) => {
+    const [near, far] = [await openSite(), await openService()];
+    const wrong: string[] = [];
+    let puts = 0;
+    far.instead = (method, target, headers) => {
+      if (method === 'PUT') puts += 1;
+      if (method === 'PUT' && !isSignedAsSent(method, target, headers)) wrong.push(target);
+      return asService(method, target);
+    };
+    await link(near, far);
+    run(near);
+    const headers = { 'content-disposition': value, '*-meta-name': value };
+    // Clients sign the text whose bytes they send.
+    const tamper = { canonicalRequest: (text: string) => text.replaceAll(value, textOfOctets(value)) };
+    expect((await near.world.client.put('/bucket/a', { body: 'x', headers, tamper })).status).toBe(200);
+    await settled(near, '/bucket/a', 'COMPLETED');
+    expect({ puts, wrong }).toEqual({ puts: 1, wrong: [] });
+    const [here, there] = [
+      await near.world.client.head('/bucket/a'),
+      await far.world.client.head('/bucket/a'),
+    ];
+    for (const name of Object.keys(headers)) expect(there.header(name)).toBe(here.header(name));
+  },
+);
 
 test('each part for a bucket with Object Lock of another S3 service has a Content-MD5, and without Object Lock none', async () => {
   for (const lock of [true, false]) {
