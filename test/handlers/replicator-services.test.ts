@@ -5,15 +5,18 @@ import { byteString, textOfOctets } from '../../src/base/text/utf8.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import type { WireHeaders } from '../../src/protocol/wire.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { encryptingSettings, provider } from '../support/encryption.ts';
 import { alice } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 import {
   drained,
   hideContent,
+  keys,
   link,
   openSite,
   refusal,
+  rule,
   run,
   type Site,
   settings,
@@ -310,4 +313,30 @@ test('each part for a bucket with Object Lock of another S3 service has a Conten
     const md5 = (body: Buffer) => createHash('md5').update(body).digest('base64');
     expect(digests).toEqual(bodies.map((body) => (lock ? md5(body) : undefined)));
   }
+});
+
+test('objects under a key of the provider arrive in a bucket with Object Lock of another S3 service, which asks for a digest', async () => {
+  const encrypting = { ...settings, ...(await encryptingSettings()) };
+  const [near, far] = [await openSite({ settings: encrypting }), await openSite({ settings: encrypting })];
+  far.instead = (method, target, headers) => {
+    if (target.includes('?object-lock')) return { status: 200, headers: [], body: locked };
+    // As the public service, which takes a checksum of the SDKs too.
+    if (method === 'PUT' && !headers.has('content-md5')) return refusal(400, 'InvalidRequest');
+    return asService(method, target);
+  };
+  const accounts = [{ account: alice.owner, buckets: ['*'], keys: ['second'] }];
+  const peer = { ...keys, accounts, endpoint: far.endpoint };
+  await operatorOf(near.world).must('PUT', '/replication/peers/far', peer);
+  const criteria =
+    '<SourceSelectionCriteria><SseKmsEncryptedObjects><Status>Enabled</Status></SseKmsEncryptedObjects></SourceSelectionCriteria>';
+  const keyId =
+    '<EncryptionConfiguration><ReplicaKmsKeyID>second</ReplicaKmsKeyID></EncryptionConfiguration>';
+  const { client } = near.world;
+  expect((await client.put('/bucket?replication', { body: rule('far', '', criteria, keyId) })).text).toBe('');
+  run(near);
+  await client.put('/bucket/plain', { body: 'one' });
+  await client.put('/bucket/secret', { body: 'two', headers: provider('first') });
+  for (const path of ['/bucket/plain', '/bucket/secret']) await settled(near, path, 'COMPLETED');
+  const copy = await far.world.client.get('/bucket/secret');
+  expect([copy.text, copy.header('*-server-side-encryption')]).toEqual(['two', 'aws:kms']);
 });

@@ -196,7 +196,8 @@ export async function sendUpload(
   }
 }
 
-async function hashPieces(
+/** @returns their MD5, as `content-md5` has it */
+export async function hashPieces(
   { hasher }: Pick<ShipmentCtx, 'hasher'>,
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<string> {

@@ -15,6 +15,7 @@ import {
   checkReply,
   checkSign,
   hasEtag,
+  hashPieces,
   PeerRefused,
   readContent,
   type Shipment,
@@ -29,7 +30,7 @@ export interface ServiceShipment extends Shipment {
   readonly head: ObjectRow | undefined;
   /** The task is out of order: of a resync, or of a retry. */
   readonly isRepeated: boolean;
-  /** The bucket has Object Lock, for which services ask for a digest of each part. */
+  /** The bucket has Object Lock, for which services ask for a digest of each object and part. */
   readonly hasLock: () => Promise<boolean>;
 }
 
@@ -91,17 +92,20 @@ async function sendVersion(ctx: ShipmentCtx, shipment: ServiceShipment): Promise
   const body = { length: row.size, pieces };
   const reply = await send(ctx, shipment, {
     method: 'PUT',
-    headers: { ...headers, ...contentDigest(row) },
+    headers: { ...headers, ...(await contentDigest(ctx, shipment)) },
     body,
   });
   checkSign(reply, 'PutObject', hasEtag);
 }
 
-/** Services require a digest in buckets with Object Lock. The ETag of parts, or under a provider's key, is none. */
-const contentDigest = ({ etag, encryption, etagUnverified }: ObjectRow): Record<string, string> =>
-  encryption?.by === 'provider' || etagUnverified || etag.includes('-')
-    ? {}
-    : { 'content-md5': toBase64(fromHex(etag)) };
+/** Services require a digest in buckets with Object Lock. Where the ETag is none, as of parts or under a provider's key, the content is read twice. */
+async function contentDigest(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<Record<string, string>> {
+  const { etag, encryption, etagUnverified, size } = shipment.row;
+  if (encryption?.by !== 'provider' && !etagUnverified && !etag.includes('-'))
+    return { 'content-md5': toBase64(fromHex(etag)) };
+  if (!(await shipment.hasLock())) return {};
+  return { 'content-md5': await hashPieces(ctx, readContent(ctx, shipment, { start: 0, size })) };
+}
 
 /** Asks the service only where its object may be this version or a newer one: most tasks are of new versions, in their order. */
 async function hasVersion(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<boolean> {
