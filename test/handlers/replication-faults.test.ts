@@ -15,7 +15,7 @@ import type { Reply } from '../../src/protocol/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { bob } from '../support/gateway.ts';
-import { setVersioning } from '../support/gateway-bodies.ts';
+import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { onCount } from '../support/metric-calls.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 import {
@@ -499,6 +499,41 @@ describe('answers that pass make no version FAILED: once the peer answers again,
     await alike(near, far);
   });
 });
+
+test.each<[what: string, answer: Reply, refused: number, sent: number[]]>([
+  ['503, twice', refusal(503, 'SlowDown'), 2, [1, 2, 3, 3, 3]],
+  ['502 of a proxy', html(502), 1, [1, 2, 3, 3]],
+  ['a body that was cut', refusal(400, 'IncompleteBody'), 1, [1, 2, 3, 3]],
+  ['503, three times', refusal(503, 'SlowDown'), 3, [1, 2, 3, 3, 3, 1, 2, 3]],
+  ['403 is not tried again', refusal(403, 'AccessDenied'), 1, [1, 2, 3, 1, 2, 3]],
+])(
+  'a part is sent three times at most before the upload begins again: %s',
+  async (_what, answer, times, sent) => {
+    const [{ site: near }, far] = [await openCounted('20s'), await openSite()];
+    await link(near, far);
+    const { client } = near.world;
+    const uploadId = await createUpload(client, '/bucket/a');
+    const bodies = [Buffer.alloc(5 * 1024 * 1024, 1), Buffer.alloc(5 * 1024 * 1024, 2), Buffer.from('3')];
+    const parts = [];
+    for (const [n, body] of bodies.entries())
+      parts.push(await putPart(client, '/bucket/a', { uploadId, number: n + 1, body }));
+    await complete(client, '/bucket/a', { uploadId, parts });
+    const numbers: number[] = [];
+    let left = times;
+    far.instead = (method, target) => {
+      const number = method === 'PUT' ? Number(/partNumber=(\d+)/.exec(target)?.[1] ?? 0) : 0;
+      if (number > 0) numbers.push(number);
+      if (number !== 3 || left === 0) return undefined;
+      left -= 1;
+      return answer;
+    };
+    run(near);
+    await settled(near, '/bucket/a', 'COMPLETED');
+    expect(numbers).toEqual(sent);
+    await alike(near, far);
+    expect((await far.world.client.get('/bucket?uploads')).text).not.toContain('<Upload>');
+  },
+);
 
 describe('versions that a destination refuses delay no others of their bucket', () => {
   test.each<[what: string, status: number, code: string]>([

@@ -6,14 +6,20 @@ import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import { everyTask, putTask, putTasks, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
-import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../ports/peer-requests.ts';
+import {
+  type PeerAccess,
+  type PeerReply,
+  type PeerRequests,
+  type PeerSending,
+  PeerSilent,
+} from '../../ports/peer-requests.ts';
 import type { Destination } from '../configurations/replication-destination.ts';
 import type { ObjectKey } from '../content/extent-keys.ts';
 import { contentSize } from '../content/segments.ts';
 import { partsFrom, readObject } from '../objects/read-object.ts';
 import type { Pace } from '../rebalance/pace.ts';
 
-export type ShipmentCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
+export type ShipmentCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock'> & {
   readonly peers: PeerRequests;
 };
 
@@ -151,7 +157,7 @@ interface UploadBegin extends Pick<PeerSending, 'query' | 'headers' | 'body'> {
   readonly withDigests?: boolean;
 }
 
-/** Sends the parts of a version. An upload that fails is aborted, so that it does not stay at the peer. */
+/** Sends the parts of a version, a part that fails several times. An upload that fails is aborted, so that it does not stay at the peer. */
 export async function sendUpload(
   ctx: ShipmentCtx,
   shipment: Shipment,
@@ -174,13 +180,17 @@ export async function sendUpload(
     for await (const { number, extent } of partsFrom(ctx, row)) {
       const size = contentSize(extent, row.encryption);
       const content = () => readContent(ctx, shipment, { start, size });
-      const reply = await send(ctx, shipment, {
-        method: 'PUT',
-        query: [['partNumber', String(number)], ofUpload],
-        headers: withDigests ? { 'content-md5': await hashPieces(ctx, content()) } : {},
-        body: { length: size, pieces: content() },
+      const headers = withDigests ? { 'content-md5': await hashPieces(ctx, content()) } : {};
+      const query = [['partNumber', String(number)], ofUpload] as const;
+      const reply = await retryPart(ctx, shipment, async () => {
+        const body = { length: size, pieces: content() };
+        return checkSign(
+          await send(ctx, shipment, { method: 'PUT', query, headers, body }),
+          'UploadPart',
+          hasEtag,
+        );
       });
-      const { etag = '' } = checkSign(reply, 'UploadPart', hasEtag).headers;
+      const { etag = '' } = reply.headers;
       parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag></Part>`);
       start += size;
     }
@@ -195,6 +205,31 @@ export async function sendUpload(
     throw cause;
   }
 }
+
+/** Attempts of a part, so that one failure among thousands of parts does not send all of them again. */
+const partAttempts = 3;
+const partPauseMs = 1_000;
+
+async function retryPart(
+  { clock }: Pick<ShipmentCtx, 'clock'>,
+  { signal }: Pick<Shipment, 'signal'>,
+  sendPart: () => Promise<PeerReply>,
+): Promise<PeerReply> {
+  for (let attempt = 1; ; attempt += 1)
+    try {
+      return await sendPart();
+    } catch (cause) {
+      if (attempt === partAttempts || !mayPass(cause)) throw cause;
+      await clock.sleep(partPauseMs * attempt, signal);
+    }
+}
+
+/** Whether a further attempt may succeed within seconds. */
+const mayPass = (cause: unknown): boolean =>
+  cause instanceof PeerSilent ||
+  cause instanceof UnexpectedAnswer ||
+  (cause instanceof PeerRefused &&
+    (cause.status >= 500 || ['BadDigest', 'IncompleteBody', 'RequestTimeout'].includes(cause.code)));
 
 /** @returns their MD5, as `content-md5` has it */
 export async function hashPieces(
