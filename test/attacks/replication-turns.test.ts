@@ -2,10 +2,11 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { SharedSemaphore } from '../../src/base/mutex.ts';
 import { Destinations } from '../../src/domain/replication/destinations.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/credentials.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
-import { alice, bob, openGateway, person } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorldOptions, openGateway, person } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { makeRole } from '../support/replication-role.ts';
 import { never, settings } from '../support/replication-sites.ts';
@@ -40,10 +41,15 @@ async function openHoldingPeer({
 }
 
 /** A gateway with the peer `far`, which serves all accounts. */
-async function openSender(endpoint: string, people: readonly Credential[] = [], peer: object = {}) {
+async function openSender(
+  endpoint: string,
+  people: readonly Credential[] = [],
+  peer: object = {},
+  options: Pick<GatewayWorldOptions, 'clock'> = {},
+) {
   // Longer than the tests wait: no version that the peer holds ends by its time-out.
   const sites = { ...settings, SVC_REPLICATION_TIMEOUT: '5m' };
-  const world = await openGateway({ settings: sites, people });
+  const world = await openGateway({ ...options, settings: sites, people });
   onTestFinished(() => world.close());
   for (const root of [alice, bob, ...people]) await makeRole(world, { root });
   await operatorOf(world).must('PUT', '/replication/peers/far', { ...stubPeerBody(endpoint), ...peer });
@@ -97,6 +103,38 @@ test('a version does not wait for the bandwidth of the peer behind all that anot
   await client.put('/alices/k', { body });
   await vi.waitFor(() => expect(arrived).toContain('alices'), patience);
   expect(arrived.indexOf('alices') - before).toBeLessThan(30);
+});
+
+test('few bodies at a time share a low bandwidth of a peer, and all arrive', async () => {
+  let underWay = 0;
+  let most = 0;
+  let arrived = 0;
+  const endpoint = await openStubPeer({
+    ownerOf: () => alice.owner,
+    begin() {
+      underWay += 1;
+      most = Math.max(most, underWay);
+    },
+    async take() {
+      underWay -= 1;
+      arrived += 1;
+    },
+  });
+  // A minute takes a second and a half.
+  const hurry = 40;
+  const clock: Clock = {
+    ...systemClock,
+    elapsed: () => systemClock.elapsed() * hurry,
+    sleep: (ms, signal) => systemClock.sleep(ms / hurry, signal),
+  };
+  const { replicate, start } = await openSender(endpoint, [], { bandwidth: 65_536 }, { clock });
+  const client = await replicate(alice, 'alices');
+  const body = new Uint8Array(100 * 1024);
+  for (let i = 0; i < 60; i += 1) await client.put(`/alices/k${i}`, { body });
+  start();
+  await vi.waitFor(() => expect(arrived).toBe(60), patience);
+  expect(most).toBeGreaterThan(1);
+  expect(most).toBeLessThanOrEqual(7);
 });
 
 const mebibyte = new Uint8Array(1024 * 1024);

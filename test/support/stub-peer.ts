@@ -9,14 +9,22 @@ export interface StubPeerOptions {
   ownerOf(bucket: string): string;
   /** Absent: it has every bucket. */
   has?(bucket: string): boolean;
+  /** The head of a request with a content of so many bytes has arrived. */
+  begin?(size: number): void;
   /** A version has arrived; the peer answers when this returns. @param size in bytes */
   take(bucket: string, size: number): Promise<void>;
 }
 
 /** @returns the endpoint */
-export async function openStubPeer({ ownerOf, has = () => true, take }: StubPeerOptions): Promise<string> {
+export async function openStubPeer({
+  ownerOf,
+  has = () => true,
+  begin,
+  take,
+}: StubPeerOptions): Promise<string> {
   const { port } = await serveStub(async ({ wire, body }) => {
     const [, bucket = ''] = /^\/([^/?]+)/.exec(wire.target) ?? [];
+    if (wire.method === 'PUT') begin?.(Number(wire.headers.get('content-length')));
     let size = 0;
     for await (const { length } of body ?? []) size += length;
     if (!has(bucket)) return { status: 404, headers: [], body: '<Error><Code>NoSuchBucket</Code></Error>' };

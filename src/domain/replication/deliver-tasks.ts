@@ -262,7 +262,7 @@ async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated | 
       'the object is encrypted with a key of its client (SSE-C), which this service does not have',
     );
   const destination = rowDestination(step.row);
-  const { peer, access, paceOf } = await destinations.open(ctx, destination);
+  const { peer, access, bandwidthOf } = await destinations.open(ctx, destination);
   const allowed = await authorize(ctx, step, { peer, bucket, row });
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);
   assertOwned(allowed, destination, site?.owner);
@@ -288,7 +288,7 @@ async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated | 
   const document = toDocument(row, { site: own, destination: task.destination });
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
   const bucketOwner = ownerToName(allowed, site);
-  const sending = { account: bucket.owner, signal, pace: paceOf?.(bucket.owner) };
+  const sending = { account: bucket.owner, signal, bandwidth: bandwidthOf?.(bucket.owner) };
   const shipment = { access, peer: destination.peer, to, bucketOwner, row, objectKey, ...sending };
   await (site === undefined
     ? deliverToService(ctx, bucket, {

@@ -9,7 +9,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import type { Revision, Stored } from '../../ports/metadata-store.ts';
 import type { PeerAccess, PeerRequests } from '../../ports/peer-requests.ts';
 import { type Destination, nameDestination } from '../configurations/replication-destination.ts';
-import { openSharedPace, type Pace } from '../rebalance/pace.ts';
+import { type Bandwidth, openBandwidth } from './bandwidth.ts';
 import { DescriptionFailed, DestinationAway } from './failures.ts';
 import { openAccess } from './peers.ts';
 import { askSite, type PeerSite } from './send-replica.ts';
@@ -127,13 +127,13 @@ class Recent<V> {
 export const noVersioning = (): DestinationAway =>
   new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
 
-type PaceOf = (account: string) => Pace;
+type BandwidthOf = (account: string) => Bandwidth;
 
 interface OpenDestination {
   readonly peer: ReplicationPeerRow;
   readonly access: PeerAccess;
-  /** The pace of an account's bytes; undefined where the peer has no bandwidth. */
-  readonly paceOf: PaceOf | undefined;
+  /** What keeps the bandwidth for an account; undefined where the peer has none. */
+  readonly bandwidthOf: BandwidthOf | undefined;
 }
 
 export class Destinations {
@@ -145,7 +145,7 @@ export class Destinations {
   readonly #locks = new Recent<boolean>();
   readonly #buckets = new Recent<BucketRow>();
   readonly #opened = new Map<string, { readonly revision: Revision; readonly access: PeerAccess }>();
-  readonly #paces = new Map<string, { readonly bandwidth: number; readonly paceOf: PaceOf }>();
+  readonly #bandwidths = new Map<string, { readonly bandwidth: number; readonly bandwidthOf: BandwidthOf }>();
 
   /** Sends a version in a turn of its account at this peer. Nothing of the version is read before. */
   runSmall<T>({ peer, account }: Sender, work: () => Promise<T>): Promise<T> {
@@ -194,7 +194,7 @@ export class Destinations {
         'sealed-keys',
         `the master key does not open the keys of peer ${peer}: PUT the peer again`,
       );
-    return { peer: found.row, access, paceOf: this.#findPace(ctx.clock, found.row) };
+    return { peer: found.row, access, bandwidthOf: this.#findBandwidth(ctx.clock, found.row) };
   }
 
   /** What the peer says about its bucket; undefined where it is no gateway of this kind. */
@@ -253,13 +253,13 @@ export class Destinations {
     return access;
   }
 
-  /** One pace for everything that is sent to a peer, which the accounts share. */
-  #findPace(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): PaceOf | undefined {
+  /** One rate for everything that is sent to a peer, which the accounts share. */
+  #findBandwidth(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): BandwidthOf | undefined {
     if (bandwidth === undefined) return undefined;
-    const known = this.#paces.get(id);
-    if (known?.bandwidth === bandwidth) return known.paceOf;
-    const paceOf = openSharedPace(clock, bandwidth);
-    this.#paces.set(id, { bandwidth, paceOf });
-    return paceOf;
+    const known = this.#bandwidths.get(id);
+    if (known?.bandwidth === bandwidth) return known.bandwidthOf;
+    const bandwidthOf = openBandwidth(clock, bandwidth);
+    this.#bandwidths.set(id, { bandwidth, bandwidthOf });
+    return bandwidthOf;
   }
 }

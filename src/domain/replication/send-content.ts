@@ -18,6 +18,7 @@ import type { ObjectKey } from '../content/extent-keys.ts';
 import { contentSize } from '../content/segments.ts';
 import { partsFrom, readObject } from '../objects/read-object.ts';
 import type { Pace } from '../rebalance/pace.ts';
+import { type Bandwidth, smallBodyMax } from './bandwidth.ts';
 
 export type ShipmentCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock'> & {
   readonly peers: PeerRequests;
@@ -38,7 +39,7 @@ export interface Shipment {
   readonly objectKey: ObjectKey | undefined;
   readonly signal: AbortSignal;
   /** Keeps the bandwidth of the peer, where it has one. */
-  readonly pace: Pace | undefined;
+  readonly bandwidth: Bandwidth | undefined;
 }
 
 /** The peer answered, and refused. */
@@ -100,35 +101,35 @@ const hasElement =
 
 export async function send(
   { peers }: Pick<ShipmentCtx, 'peers'>,
-  { access, to, bucketOwner, row, pace, signal }: Omit<Shipment, 'objectKey' | 'peer'>,
+  { access, to, bucketOwner, row, bandwidth, signal }: Omit<Shipment, 'objectKey' | 'peer'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
 ): Promise<PeerReply> {
   const headers = { ...request.headers, ...ownedBy(bucketOwner) };
   const about = { ...request, headers, bucket: to, key: row.key };
   const body = await gatherSmall(request.body);
   if (body === undefined) return peers.send(access, about, signal);
-  if (!('pieces' in body)) {
-    await pace?.(body.length, signal);
-    return peers.send(access, { ...about, body }, signal);
+  if (bandwidth === undefined) return peers.send(access, { ...about, body }, signal);
+  const { pace } = bandwidth;
+  if ('pieces' in body) {
+    const streamed = { ...body, pieces: paced(body.pieces, pace, signal) };
+    const request = { ...about, body: streamed };
+    return bandwidth.run(body.length, () => peers.send(access, request, signal), signal);
   }
-  const pieces = pace === undefined ? body.pieces : paced(body.pieces, pace, signal);
-  return peers.send(access, { ...about, body: { ...body, pieces } }, signal);
+  await bandwidth.run(body.length, () => pace(body.length, signal), signal);
+  return peers.send(access, { ...about, body }, signal);
 }
 
 export const ownedBy = (bucketOwner: string | undefined): Readonly<Record<string, string>> =>
   bucketOwner === undefined ? {} : { '*-expected-bucket-owner': bucketOwner };
 
-/** A stream costs more than so many bytes. */
-const smallMax = 64 * 1024;
-
 /** A small body as one piece, whose digest is signed too. */
 const gatherSmall = async (body: PeerSending['body']): Promise<PeerSending['body']> =>
-  body === undefined || !('pieces' in body) || body.length > smallMax
+  body === undefined || !('pieces' in body) || body.length > smallBodyMax
     ? body
     : gather(body.pieces, { size: body.length });
 
 /** Small enough that a body flows, and does not stop for seconds. */
-const pacedBytes = 64 * 1024;
+const pacedBytes = 16 * 1024;
 
 async function* paced(
   pieces: AsyncIterable<Uint8Array>,
