@@ -75,7 +75,12 @@ const bodiless = (status: number): boolean => status === 204 || status === 205 |
 
 /** @param method of the request: the reply to a HEAD keeps its Content-Length and loses its body */
 export function toResponse(reply: Reply, method?: string): Response {
-  const init = { status: reply.status, headers: reply.headers as [string, string][] };
+  // By default workerd would encode the body by its Content-Encoding, and stored bytes are encoded already. Other runtimes ignore `encodeBody`.
+  const init = {
+    status: reply.status,
+    headers: reply.headers as [string, string][],
+    encodeBody: 'manual',
+  } as const;
   const { body } = reply;
   if (body === undefined || method === 'HEAD' || bodiless(reply.status)) {
     if (isStream(body))

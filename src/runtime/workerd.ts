@@ -38,7 +38,7 @@ interface Assets {
   fetch(url: string): Promise<Response>;
 }
 
-/** Never compressed: the runtime compresses what a reply says is plain, and would do it again with a compressed file. */
+/** Never compressed: the runtime compresses what a reply says is plain. */
 function consoleFrom(assets: Assets): ConsoleAssets {
   const read = async (name: string): Promise<Response | undefined> => {
     // The binding looks at the path alone.

@@ -1,4 +1,5 @@
 /** GetObject and HeadObject: ranges, parts of simple objects, overrides. */
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';
@@ -151,6 +152,32 @@ describe('partNumber of a simple object', () => {
     }
     const both = await world.client.get('/bucket/key?partNumber=1', { headers: { range: 'bytes=0-1' } });
     expect([both.status, both.code]).toEqual([400, 'InvalidRequest']);
+  });
+});
+
+describe('Content-Encoding', () => {
+  const content = 'a,b\n1,2\n';
+  test.each([
+    ['gzip', gzipSync(content)],
+    ['br', brotliCompressSync(content)],
+  ])('of %s is passed on with the stored bytes, whole and in ranges', async (encoding, body) => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body, headers: { 'content-encoding': encoding } });
+    await world.client.put('/bucket/plain', { body });
+    const query = { 'response-content-encoding': encoding };
+    for (const got of [
+      await world.client.get('/bucket/key'),
+      await world.client.get('/bucket/plain', { query }),
+    ]) {
+      expect(got.header('content-encoding')).toBe(encoding);
+      expect(Buffer.from(got.bytes).equals(body)).toBe(true);
+      expect(got.header('content-length')).toBe(String(body.length));
+    }
+    const part = await world.client.get('/bucket/key', { headers: { range: 'bytes=2-9' } });
+    expect([part.status, part.header('content-range')]).toEqual([206, `bytes 2-9/${body.length}`]);
+    expect(Buffer.from(part.bytes).equals(body.subarray(2, 10))).toBe(true);
+    expect(part.header('content-length')).toBe('8');
   });
 });
 
