@@ -3,7 +3,7 @@
  * which workers and which areas there are is passed in, so that a small bundle leaves some out (`runtime/cloudflare.ts`).
  */
 import { nearest } from './config/nearest.ts';
-import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
+import { parseConfig, settingByOption, toOption, toSettingText } from './config/read-config.ts';
 import type { Setting } from './config/setting.ts';
 import { type Config, type SettingName, settingNames, settings } from './config.ts';
 import type { Context } from './context.ts';
@@ -134,12 +134,6 @@ const ownOptions = [
 ] as const satisfies readonly (keyof OpenOptions)[];
 const isOwn = (option: string): boolean => ownOptions.some((own) => own === option);
 
-/** Lists of texts as settings have them; everything else that is not plain as JSON. */
-function toText(value: unknown): string {
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join(',');
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
-}
-
 function unknownOption(option: string): string {
   const close = nearest(option, [...settingByOption.keys(), ...ownOptions]);
   const server = settingNames.find((name) => toOption(name) === option);
@@ -194,7 +188,7 @@ function readOptions(
       faults.push(`${option} follows from storage: leave it out, or choose another storage`);
     else if (value === null || isEmpty(name, value))
       faults.push(`${option} is ${value === null ? 'null' : 'empty'}: leave it out, or give it a value`);
-    else texts[name] = toText(value);
+    else texts[name] = toSettingText(value);
   }
   const { credentials, workers, telemetry, authorize, onEvent, eventDelivery } = options;
   if (!Array.isArray(credentials) || credentials.length === 0)

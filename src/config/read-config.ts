@@ -179,6 +179,12 @@ export function readSettings<Config>(
 
 // Reads all settings from the texts of an environment and of flags.
 
+/** A value that is no text, as the text of its setting: a list of texts joined by commas, any other list or object as JSON. */
+export function toSettingText(value: unknown): string {
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join(',');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
 /** The texts from which each configuration was read. */
 const textsByConfig = new WeakMap<Config, readonly Found[]>();
 

@@ -6,7 +6,6 @@
  */
 import { withLength } from '../adapters.ts';
 import { parseConfig } from '../config/read-config.ts';
-import type { Environment } from '../config.ts';
 import { createStorageGateway, type Gateway } from '../gateway.ts';
 import { adminOperations } from '../handlers/admin/router.ts';
 import { answerSiblings } from '../handlers/areas.ts';
@@ -20,7 +19,7 @@ import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/fetch.ts';
 import { createLineLog } from '../telemetry/log-line.ts';
 import { createTracer } from '../telemetry/tracer.ts';
-import { type CloudflareBindings, isolateMemory } from './cloudflare/bindings.ts';
+import { type CloudflareBindings, isolateMemory, settingTexts } from './cloudflare/bindings.ts';
 import { openCloudflare } from './cloudflare/storage.ts';
 
 export type { CloudflareBindings, MetadataNamespace } from './cloudflare/bindings.ts';
@@ -55,11 +54,12 @@ function consoleFrom(assets: Assets): ConsoleAssets {
 }
 
 /** Not `compose`: a bundle made from it would contain the backends that need a disk. */
-function gatewayFrom(env: Environment): Gateway {
-  // The cast: bindings that are no texts are objects of the runtime.
+function gatewayFrom(env: object): Gateway {
+  // The cast: these bindings are objects of the runtime.
   const { ASSETS: assets, ...bindings } = env as { readonly ASSETS?: unknown } & Partial<CloudflareBindings>;
   const isDurable = bindings.SLUICE !== undefined && bindings.BUCKET !== undefined;
-  const config = parseConfig(isDurable ? { ...isolateMemory, ...env } : env);
+  const texts = settingTexts(env);
+  const config = parseConfig(isDurable ? { ...isolateMemory, ...texts } : texts);
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
@@ -95,7 +95,7 @@ interface Execution {
 }
 
 export default {
-  async fetch(request: Request, env: Environment, execution: Execution): Promise<Response> {
+  async fetch(request: Request, env: object, execution: Execution): Promise<Response> {
     try {
       gateway ??= gatewayFrom(env);
     } catch (error) {

@@ -8,6 +8,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vi
 import type { R2Bucket } from '../../src/backends/data/r2.ts';
 import { type Answer, type Send, sender } from '../runtimes/client.ts';
 import { durableBindings, workerdEntry } from '../runtimes/workerd.ts';
+import { testCredentials } from '../support/server.ts';
 import { bundleWorker } from './bundle.ts';
 import { askAdmin, auditedWrites, clientOf, clientsOfBoth, scriptOf, twoIsolates } from './gateways.ts';
 
@@ -173,6 +174,46 @@ test.each([1, 4])(
     expect((await send('GET', '/collected/k')).text).toBe('version 3');
   },
 );
+
+test('variables may be numbers, booleans and JSON, as wrangler binds them: requests are answered, and the workers run', async () => {
+  const bindings = {
+    ...durableBindings.bindings,
+    SVC_CREDENTIALS: Object.values(testCredentials),
+    SVC_SLOW_MS: 250,
+    SVC_REGION_STRICT: true,
+    SVC_WORKERS: ['gc'],
+    SVC_GC_GRACE: 0,
+    SLUICE_WORKERS_EVERY: 1,
+    SLUICE_SHARDS: 1,
+  };
+  const worker = await start({ ...scriptOf(bundle), ...durableBindings, bindings } as MiniflareOptions);
+  const send = await clientOf(worker);
+  // The cast: its types need those of Cloudflare.
+  const bucket = (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket;
+  const stored = async () => (await bucket.list({ prefix: '' })).objects.length;
+  expect((await send('PUT', '/typed')).status).toBe(200);
+  expect((await send('PUT', '/typed/k', { body: randomBytes(5_000_000) })).status).toBe(200);
+  expect(await stored()).toBeGreaterThan(0);
+  expect((await send('DELETE', '/typed/k')).status).toBe(204);
+  await vi.waitFor(async () => expect(await stored()).toBe(0), patience);
+});
+
+test('the log names a variable that has no sense', async () => {
+  const log: string[] = [];
+  const handleStructuredLogs = ({ message }: { readonly message: string }) => void log.push(message);
+  const openWith = async (more: object): Promise<Send> => {
+    const bindings = { ...durableBindings.bindings, ...more };
+    const options = { ...scriptOf(bundle), ...durableBindings, bindings, handleStructuredLogs };
+    return clientOf(await start(options as MiniflareOptions));
+  };
+  const refused = await openWith({ SVC_NOTIFY_INTERVAL: 5 });
+  expect((await refused('PUT', '/named')).status).toBe(500);
+  const isLogged = (text: string) => vi.waitFor(() => expect(log.join()).toContain(text), patience);
+  await isLogged('SVC_NOTIFY_INTERVAL=5 is not a duration');
+  const send = await openWith({ SLUICE_WORKERS_EVERY: '5m' });
+  expect((await send('PUT', '/named')).status).toBe(200);
+  await isLogged('SLUICE_WORKERS_EVERY=5m is not a number of seconds');
+});
 
 describe('when R2 fails', () => {
   const openBreaking = async () => {

@@ -12,7 +12,8 @@ import { type SendToShard, shardCalls } from '../../backends/metadata/records/sh
 import { type Bindings, explainUnsupported, fetchSinks } from '../../backends/sinks/fetch-sinks.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
 import { mayReach } from '../../config/network.ts';
-import type { Config } from '../../config.ts';
+import { toSettingText } from '../../config/read-config.ts';
+import type { Config, Environment } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import type { ContextParts } from '../../portable-context.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -62,12 +63,12 @@ export interface CloudflareBindings {
   /** 32 random bytes as base64 (`openssl rand -base64 32`), a secret: seals the secrets of users and sessions. */
   readonly SLUICE_MASTER_KEY: string;
   /** How often the workers run, in seconds. Default 60. */
-  readonly SLUICE_WORKERS_EVERY?: string;
+  readonly SLUICE_WORKERS_EVERY?: string | number;
   /**
    * How many objects the metadata are in at first. It cannot change after the first write; each object splits when it
    * is large. Default 1.
    */
-  readonly SLUICE_SHARDS?: string;
+  readonly SLUICE_SHARDS?: string | number;
 }
 
 /** Longer than a request takes between two renewals; a Worker cannot renew between its requests. */
@@ -83,6 +84,31 @@ export const workerSettings = {
   SVC_DATA_BACKEND: 'memory',
   ...isolateMemory,
 } as const;
+
+/** The bindings that are settings, as texts: wrangler binds a variable of TOML as a number, a boolean or JSON too. */
+export const settingTexts = (bindings: object): Environment =>
+  Object.fromEntries(
+    Object.entries(bindings)
+      .filter(([name]) => name.startsWith('SVC_'))
+      .map(([name, value]) => [name, toSettingText(value)]),
+  );
+
+/** Seconds from one alarm to the next. */
+const workersEverySeconds = 60;
+const workersEverySecondsMax = 86_400;
+
+/** SLUICE_WORKERS_EVERY. @returns a fault beside the default: an object that cannot set its alarm would answer no call. */
+export function readWorkersEvery(input: unknown = workersEverySeconds): {
+  readonly ms: number;
+  readonly fault?: string;
+} {
+  const seconds = input === '' ? workersEverySeconds : Number(input);
+  if (seconds >= 0 && seconds <= workersEverySecondsMax) return { ms: Math.max(1, seconds) * 1_000 };
+  return {
+    ms: workersEverySeconds * 1_000,
+    fault: `SLUICE_WORKERS_EVERY=${input} is not a number of seconds up to ${workersEverySecondsMax}: ${workersEverySeconds} is used`,
+  };
+}
 
 export function readMasterKey(text: unknown): Uint8Array {
   let key: Uint8Array = new Uint8Array(0);

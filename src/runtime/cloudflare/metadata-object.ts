@@ -17,7 +17,7 @@ import { type Sql, sqliteStore } from '../../backends/metadata/records/sqlite.ts
 import type { RecordStore } from '../../backends/metadata/records/store.ts';
 import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import { parseConfig } from '../../config/read-config.ts';
-import type { Config, Environment } from '../../config.ts';
+import type { Config } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import { openContext } from '../../portable-context.ts';
 import { type Clock, systemClock, workerdClock } from '../../ports/clock.ts';
@@ -37,6 +37,8 @@ import {
   openR2,
   openSinks,
   readMasterKey,
+  readWorkersEvery,
+  settingTexts,
   shardObject,
   workerSettings,
 } from './bindings.ts';
@@ -99,6 +101,8 @@ const repeatMs = 1_000;
 /** From an alarm to the next one while the object splits. */
 const splittingMs = 100;
 
+const write = (line: string): void => console.log(line);
+
 /** Of the only object. */
 const wholePlace: ShardPlace = { number: 0, count: 1 };
 
@@ -126,6 +130,8 @@ export class SluiceMetadata extends ObjectBase {
     // An object with rows and without a place is the only one, or was at first.
     this.#place = this.#store.findPlace() ?? (this.#store.isEmpty() ? undefined : wholePlace);
     if (this.#place !== undefined) this.#connect(this.#place);
+    const { fault } = readWorkersEvery(env.SLUICE_WORKERS_EVERY);
+    if (fault !== undefined) createLineLog({ level: 'INFO', write })('WARN', fault);
     void this.#state.blockConcurrencyWhile(async () => {
       if ((await this.#state.storage.getAlarm()) === null) await this.#setAlarm();
     });
@@ -236,10 +242,9 @@ export class SluiceMetadata extends ObjectBase {
     // most six times, after pauses that double, unless another alarm is set.
     await this.#setAlarm(this.#store.shard?.phase === undefined ? undefined : repeatMs);
     await this.#state.storage.sync();
-    // The cast: only settings are read of the bindings, and those are texts.
-    const config = parseConfig({ ...this.#env, ...workerSettings } as object as Environment);
+    const config = parseConfig({ ...settingTexts(this.#env), ...workerSettings });
     const level = 'faults' in config ? 'INFO' : config.SVC_LOG_LEVEL;
-    const log = createLineLog({ level, write: (line) => console.log(line) });
+    const log = createLineLog({ level, write });
     if ('faults' in config) {
       log('ERROR', 'the settings of the object are wrong: it does no work', { faults: config.faults });
       await this.#setAlarm();
@@ -308,7 +313,7 @@ export class SluiceMetadata extends ObjectBase {
   }
 
   #setAlarm(afterMs?: number): Promise<void> {
-    const everyMs = Math.max(1, Number(this.#env.SLUICE_WORKERS_EVERY ?? 60)) * 1_000;
-    return this.#state.storage.setAlarm(Date.now() + (afterMs ?? everyMs));
+    const { ms } = readWorkersEvery(this.#env.SLUICE_WORKERS_EVERY);
+    return this.#state.storage.setAlarm(Date.now() + (afterMs ?? ms));
   }
 }
