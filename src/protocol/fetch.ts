@@ -1,4 +1,5 @@
 /** Converts a fetch `Request` to the gateway's input, and its reply to a `Response`, without runtime APIs. */
+import { fail } from '../base/errors.ts';
 import { byteString } from '../base/text/utf8.ts';
 import type { Reply } from './reply.ts';
 import { type Incoming, type Wire, WireHeaders } from './wire.ts';
@@ -23,7 +24,7 @@ export function fromRequest(request: Request, wire: FetchFacts = {}): Incoming {
       remote: wire.remote ?? '',
       secure: wire.secure ?? request.url.startsWith('https:'),
     },
-    body: request.body === null ? undefined : readBody(request.body),
+    body: request.body === null ? undefined : readBody(request.body, request.signal),
     signal: request.signal,
   };
 }
@@ -54,12 +55,20 @@ function parseHost(url: string): string {
   return /^[^:]+:\/\/([^/?#]*)/.exec(url)?.[1] ?? '';
 }
 
-async function* readBody(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+const brokenMessage = 'The body of the request could not be read to its end.';
+
+async function* readBody(
+  stream: ReadableStream<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader();
   let finished = false;
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch((cause: unknown) => {
+        // Deno and workerd break the body of a client that left before they abort the signal, if they do at all.
+        throw signal.aborted ? cause : fail('IncompleteBody', { message: brokenMessage, cause });
+      });
       if (done) break;
       yield value;
     }

@@ -19,8 +19,10 @@ export interface Failure {
 
 /** The refusal for the client: a `Refusal` unchanged, any other error as an internal error. */
 export function toFailure(cause: unknown, signal: AbortSignal): Failure {
-  if (cause instanceof Refusal)
-    return { refusal: cause, level: 'INFO', message: 'request refused', fields: {} };
+  if (cause instanceof Refusal) {
+    const fields = cause.cause === undefined ? {} : { cause: cause.cause };
+    return { refusal: cause, level: 'INFO', message: 'request refused', fields };
+  }
   if (isStorageFull(cause))
     return {
       refusal: fail('InsufficientStorage', { cause }),

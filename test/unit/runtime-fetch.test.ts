@@ -1,6 +1,8 @@
 /** The fetch runtime: the gateway's request from a Request, and a Response from its reply. */
 import { expect, test } from 'vitest';
+import { memory, openGateway, silentTelemetry, type Telemetry } from '../../src/mod.ts';
 import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
+import { signer, toRequest } from '../support/sign.ts';
 
 const bytes = (content: string): Uint8Array => new TextEncoder().encode(content);
 
@@ -47,6 +49,48 @@ test('a body is read array by array, and leaving it cancels the stream', async (
   await Promise.resolve();
   expect(cancelled).toBe(true);
   expect(fromRequest(new Request('http://h/')).body).toBeUndefined();
+});
+
+test('a body that breaks off is a fault of the client: 400, and the log has the cause at INFO', async () => {
+  const lines: [string, string, unknown][] = [];
+  const log: Telemetry['log'] = (level, message, fields) =>
+    void lines.push([level, message, fields?.['cause']]);
+  const me = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
+  const sign = signer({ ...me, host: 'h' });
+  await using gateway = await openGateway({
+    credentials: [me],
+    storage: memory(),
+    telemetry: { ...silentTelemetry, log },
+  });
+  const created = sign.request({ method: 'PUT', path: '/photos' });
+  expect((await gateway.fetch(toRequest(created))).status).toBe(200);
+  const cause = new Error('Network connection lost.');
+  const put = sign.request({ method: 'PUT', path: '/photos/cat', body: 'meow', payload: 'unsigned' });
+  const remove = sign.request({
+    method: 'POST',
+    path: '/photos',
+    query: { delete: '' },
+    body: '<Delete><Object><Key>cat</Key></Object></Delete>',
+  });
+  for (const signed of [put, remove]) {
+    let pulls = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulls += 1;
+        if (pulls === 1) controller.enqueue(new Uint8Array(2));
+        else controller.error(cause);
+      },
+    });
+    const { url, method, headers } = toRequest(signed);
+    const init = { method, headers, body, duplex: 'half' };
+    const reply = await gateway.fetch(new Request(url, init as RequestInit));
+    expect([reply.status, await reply.text()]).toEqual([
+      400,
+      expect.stringContaining('<Code>IncompleteBody</Code>'),
+    ]);
+  }
+  const refused = ['INFO', 'request refused', cause];
+  expect(lines.filter(([level]) => level !== 'DEBUG')).toEqual([refused, refused]);
 });
 
 test('the signal is the request’s', () => {

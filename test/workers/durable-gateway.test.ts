@@ -1,6 +1,7 @@
 /** The durable gateway in workerd, under miniflare with persistence: restarts, isolates that race, errors of R2, and the workers. */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Miniflare, type MiniflareOptions } from 'miniflare';
@@ -9,6 +10,7 @@ import type { R2Bucket } from '../../src/backends/data/r2.ts';
 import { type Answer, type Send, sender } from '../runtimes/client.ts';
 import { durableBindings, workerdEntry } from '../runtimes/workerd.ts';
 import { testCredentials } from '../support/server.ts';
+import { signer } from '../support/sign.ts';
 import { bundleWorker } from './bundle.ts';
 import { askAdmin, auditedWrites, clientOf, clientsOfBoth, scriptOf, twoIsolates } from './gateways.ts';
 
@@ -213,6 +215,29 @@ test('the log names a variable that has no sense', async () => {
   const send = await openWith({ SLUICE_WORKERS_EVERY: '5m' });
   expect((await send('PUT', '/named')).status).toBe(200);
   await isLogged('SLUICE_WORKERS_EVERY=5m is not a number of seconds');
+});
+
+test('a client that leaves during an upload is refused, and nothing is logged as a fault of the service', async () => {
+  const log: string[] = [];
+  const handleStructuredLogs = ({ message }: { readonly message: string }) => void log.push(message);
+  const { worker, send } = await open(1, { ...scriptOf(bundle), handleStructuredLogs });
+  expect((await send('PUT', '/left')).status).toBe(200);
+  const { host, hostname, port } = await worker.ready;
+  const signed = signer({ ...testCredentials.root, host }).request({
+    method: 'PUT',
+    path: '/left/k',
+    body: randomBytes(100_000),
+    payload: 'unsigned',
+  });
+  const upload = request({ hostname, port, ...signed, path: signed.target, headers: signed.headers.flat() });
+  upload.on('error', () => {});
+  upload.write(randomBytes(50_000), () => setImmediate(() => upload.destroy()));
+  await vi.waitFor(() => expect(log.join('\n')).toContain('"operation":"PutObject"'), patience);
+  const [level, code] = ['level', 'code'].map(
+    (name) => new RegExp(`"${name}":"(.*?)"`).exec(log.join())?.[1],
+  );
+  expect([level, code]).toEqual(['INFO', 'IncompleteBody']);
+  expect((await send('GET', '/left/k')).status).toBe(404);
 });
 
 describe('when R2 fails', () => {
