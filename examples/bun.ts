@@ -13,6 +13,8 @@ const storage = await openGateway({
 Bun.serve({
   port: Number(process.env['PORT'] ?? 3000),
   hostname: '127.0.0.1',
+  // The gateway has limits of its own; Bun's default is 128 MiB.
+  maxRequestBodySize: Number.MAX_SAFE_INTEGER,
   routes: {
     '/': () => new Response('the application’s own page'),
     '/s3': bunHandler(storage),

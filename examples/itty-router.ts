@@ -15,4 +15,5 @@ router.get('/', () => new Response('the application’s own page'));
 // Bun passes its server, which knows the client's address, as the second argument.
 router.all('/s3/*', bunHandler(storage));
 
-export default { ...router, hostname: '127.0.0.1' };
+// The gateway has limits of its own for bodies; Bun's default is 128 MiB.
+export default { ...router, hostname: '127.0.0.1', maxRequestBodySize: Number.MAX_SAFE_INTEGER };

@@ -26,17 +26,30 @@ export const denoHandler = (
   };
 };
 
-/** `Bun.serve({ fetch: bunHandler(gateway) })` */
+/** The part of Bun's server that the handler calls. */
+interface BunServer {
+  requestIP(request: Request): { readonly address: string } | null;
+  timeout?(request: Request, seconds: number): void;
+}
+
+/** The longest time for which Bun lets a connection be silent. Its default, 10 s, would end long copies and downloads that pause. */
+const bunIdleSeconds = 255;
+
+/**
+ * `Bun.serve({ maxRequestBodySize: Number.MAX_SAFE_INTEGER, fetch: bunHandler(gateway) })`. Without the option Bun refuses bodies above
+ * 128 MiB with a 413 of its own. Requests to the gateway have a time limit of their own in place of `idleTimeout`.
+ */
 export const bunHandler = (
   gateway: Fetching,
-): ((
-  request: Request,
-  server: { requestIP(request: Request): { readonly address: string } | null },
-) => Promise<Response>) => {
+): ((request: Request, server: BunServer) => Promise<Response>) => {
   assertGateway('bunHandler', gateway);
-  return (request, server) => {
+  return async (request, server) => {
     const address = server.requestIP(request)?.address;
-    return gateway.fetch(request, address === undefined ? {} : { remote: address });
+    // A request without a body, such as a copy, waits for nothing from its client, so no silence of it ends the request.
+    server.timeout?.(request, request.body === null ? 0 : bunIdleSeconds);
+    const response = await gateway.fetch(request, address === undefined ? {} : { remote: address });
+    server.timeout?.(request, bunIdleSeconds);
+    return response;
   };
 };
 

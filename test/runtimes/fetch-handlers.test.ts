@@ -1,8 +1,8 @@
-/** The handlers of `Bun.serve` and `Deno.serve`: clients that leave. */
+/** The handlers of `Bun.serve` and `Deno.serve`: clients that leave, replies that begin late, readers that pause. */
 import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { get, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { freePorts } from '../support/engines/ports.ts';
 import { signer } from '../support/sign.ts';
@@ -13,6 +13,8 @@ install();
 
 const patience = { timeout: 180_000, interval: 100 };
 const key = { accessKey: 'app', secretKey: 'secret-of-the-app' };
+/** Longer than `Bun.serve` waits by default. */
+const silentMs = 14_000;
 /** What the log says of a client that left; Bun aborts the signal first. */
 const left = {
   Bun: { level: 'DEBUG', message: 'client went away', status: 400 },
@@ -28,7 +30,7 @@ describe.each(['Bun', 'Deno'] as const)('the handler of %s', (name) => {
     const [port = 0] = await freePorts(1);
     const [program, ...args] = runtimes[name];
     const file = `${import.meta.dirname}/fetch-server.ts`;
-    const child = spawn(program, [...args, file, String(port)]);
+    const child = spawn(program, [...args, file, String(port), String(silentMs)]);
     stop = async () => {
       const exited = once(child, 'exit');
       child.kill('SIGKILL');
@@ -59,5 +61,37 @@ describe.each(['Bun', 'Deno'] as const)('the handler of %s', (name) => {
     const line = log.split('\n').find((each) => each.includes('/photos/left'));
     expect(JSON.parse(line ?? '')).toMatchObject(left[name]);
     expect((await send('GET', '/photos/left')).status).toBe(404);
+  });
+
+  test(`a reply that begins after ${silentMs / 1000} s arrives`, async () => {
+    const body = '<Delete><Object><Key>none</Key></Object></Delete>';
+    const headers = (sent: string) => ({
+      'content-length': sent.length,
+      'content-md5': createHash('md5').update(sent).digest('base64'),
+    });
+    const ask = async (method: string, target: string, sent: string): Promise<number> => {
+      const asking = request(`${url}${target}`, { method, agent: false, headers: headers(sent) });
+      asking.end(sent);
+      const [response] = await once(asking, 'response');
+      response.resume();
+      return response.statusCode;
+    };
+    expect(
+      await Promise.all([ask('GET', '/photos?list-type=2', ''), ask('POST', '/photos?delete', body)]),
+    ).toEqual([200, 200]);
+  });
+
+  test(`a download whose reader pauses for ${silentMs / 1000} s is whole`, async () => {
+    const body = randomBytes(64 * 1024 * 1024);
+    expect((await send('PUT', '/photos/large', { body })).status).toBe(200);
+    const signed = signer({ ...key, host: new URL(url).host }).request({ path: '/photos/large' });
+    const asking = get(`${url}/photos/large`, { agent: false, headers: signed.headers.flat() });
+    const [response] = await once(asking, 'response');
+    const pieces: Buffer[] = [];
+    for await (const piece of response) {
+      if (pieces.length === 0) await new Promise((resolve) => setTimeout(resolve, silentMs));
+      pieces.push(piece);
+    }
+    expect(Buffer.concat(pieces).equals(body)).toBe(true);
   });
 });
