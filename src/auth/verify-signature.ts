@@ -81,10 +81,18 @@ export function verifySignature(
       canonicalRequest: canonical,
       isEncodingSigned: sentEncodings(claim).length > 1,
       isRewritten: wire.isRewritten,
+      joinedHeader: findJoined(wire, claim),
     });
   const { secret, name, known, key } = found;
   if (known === undefined) keys.remember(name, key);
   return { key, secret };
+}
+
+function findJoined({ hasJoinedHeaders, headers }: Wire, { signedHeaders }: Claim): string | undefined {
+  if (hasJoinedHeaders !== true) return undefined;
+  return signedHeaders
+    .split(';')
+    .find((name) => name !== acceptEncodingName && headers.get(name)?.includes(', '));
 }
 
 /** The other texts that clients sign for the same request. */
@@ -150,6 +158,8 @@ interface Mismatch {
   readonly isEncodingSigned?: boolean;
   /** Whether the runtime may have rewritten the path that was signed. */
   readonly isRewritten?: boolean | undefined;
+  /** A signed header that the runtime may have joined. */
+  readonly joinedHeader?: string | undefined;
 }
 
 /** Longer texts are sent without their bytes, so that a reply cannot grow far beyond its request. */
@@ -163,6 +173,7 @@ export function mismatch({
   canonicalRequest,
   isEncodingSigned = false,
   isRewritten = false,
+  joinedHeader,
 }: Mismatch): Refusal {
   const elements: Record<string, string> = {
     AWSAccessKeyId: accessKey,
@@ -175,7 +186,11 @@ export function mismatch({
     elements['CanonicalRequest'] = text;
     Object.assign(elements, formatBytes('CanonicalRequestBytes', text));
   }
-  const hints = [...(isEncodingSigned ? [encodingHint] : []), ...(isRewritten ? [pathHint] : [])];
+  const hints = [
+    ...(isEncodingSigned ? [encodingHint] : []),
+    ...(isRewritten ? [pathHint] : []),
+    ...(joinedHeader === undefined ? [] : [joinHint(joinedHeader)]),
+  ];
   return fail('SignatureDoesNotMatch', {
     elements,
     ...(hints.length === 0 ? {} : { message: [usual, ...hints].join(' ') }),
@@ -187,7 +202,9 @@ const usual =
 const encodingHint =
   'The signature covers the header accept-encoding, which proxies rewrite: sign without it.';
 const pathHint =
-  'The framework around this gateway rewrites the segments . and .. of a path: a key that has them needs a handler with the raw path.';
+  'If the path that was signed has a segment . or ..: the framework around this gateway rewrites the segments . and .. of a path, and a key that has them needs a handler with the raw path.';
+const joinHint = (name: string): string =>
+  `If ${name} was sent more than once: the runtime around this gateway joins the values by a comma and a space, and a signature covers them joined by a comma. Send one value.`;
 
 /** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
 const withoutSecrets = (text: string): string => maskLines(text, '***');

@@ -21,6 +21,7 @@ export function fromRequest(request: Request, wire: FetchFacts = {}): Incoming {
       target: wire.target ?? parseTarget(request.url),
       isRewritten: wire.isRewritten ?? wire.target === undefined,
       headers: wire.headers ?? new WireHeaders(flatten(request)),
+      hasJoinedHeaders: wire.headers === undefined,
       remote: wire.remote ?? '',
       secure: wire.secure ?? request.url.startsWith('https:'),
     },

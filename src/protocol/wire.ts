@@ -14,6 +14,8 @@ export interface Wire {
   readonly headers: WireHeaders;
   /** Whether the runtime has resolved `.` and `..` in the path, so that a signature over the original fails. */
   readonly isRewritten?: boolean | undefined;
+  /** Whether the runtime has joined the values of a header that was sent more than once, by ', '. */
+  readonly hasJoinedHeaders?: boolean | undefined;
   /** Address of the peer, '' where the runtime does not tell. */
   readonly remote: string;
   /** Whether the request came over TLS. */

@@ -1,7 +1,8 @@
 /** The fetch runtime: the gateway's request from a Request, and a Response from its reply. */
 import { expect, test } from 'vitest';
 import { memory, openGateway, silentTelemetry, type Telemetry } from '../../src/mod.ts';
-import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
+import { type FetchFacts, fromRequest, toResponse } from '../../src/protocol/fetch.ts';
+import { WireHeaders } from '../../src/protocol/wire.ts';
 import { signer, toRequest } from '../support/sign.ts';
 
 const bytes = (content: string): Uint8Array => new TextEncoder().encode(content);
@@ -91,6 +92,35 @@ test('a body that breaks off is a fault of the client: 400, and the log has the 
   }
   const refused = ['INFO', 'request refused', cause];
   expect(lines.filter(([level]) => level !== 'DEBUG')).toEqual([refused, refused]);
+});
+
+test('a wrong signature is blamed on a segment . or .. and on a header that was sent twice only where they may be the cause', async () => {
+  const me = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
+  await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  const sign = signer({ ...me, host: 'h' });
+  const messageOf = async (
+    signed: ReturnType<typeof sign.request>,
+    facts: FetchFacts = {},
+  ): Promise<string> => {
+    const reply = await gateway.fetch(toRequest(signed), facts);
+    expect(reply.status).toBe(403);
+    return /<Message>(.*?)<\/Message>/.exec(await reply.text())?.[1] ?? '';
+  };
+  const wrong = signer({ ...me, secretKey: 'another', host: 'h' }).request({ path: '/photos/cat' });
+  const usual = /^The request signature .* Check your key and signing method\./;
+  expect(await messageOf(wrong)).toMatch(
+    new RegExp(`${usual.source} If the path that was signed has a segment`),
+  );
+  expect(await messageOf(wrong, { target: '/photos/cat' })).toMatch(new RegExp(`${usual.source}$`));
+  const values = ['1', '2'].map((value) => ['x-amz-meta-a', value] as const);
+  const twice = sign.request({ method: 'PUT', path: '/photos/cat', body: '', headers: values });
+  const hint = 'If x-amz-meta-a was sent more than once';
+  expect(await messageOf(twice, { isRewritten: false })).toMatch(new RegExp(`${usual.source} ${hint}`));
+  const raw = { headers: new WireHeaders(twice.headers.flat()), target: '/photos/cat' };
+  const answered = await gateway.fetch(toRequest(twice), raw);
+  expect(await answered.text()).toContain('NoSuchBucket');
+  const tampered = new WireHeaders([...twice.headers.flat(), 'x-amz-meta-a', '3, 4']);
+  expect(await messageOf(twice, { ...raw, headers: tampered })).toMatch(new RegExp(`${usual.source}$`));
 });
 
 test('the signal is the request’s', () => {
