@@ -1,7 +1,10 @@
 /** Log lines that only a defect of the gateway writes. Every test that starts a gateway fails at its end when there was one. */
 
-/** Errors of the language that are no defects: undici wraps every failure of a connection in a `TypeError`. */
-const harmless = /fetch failed|terminated|Invalid URL/;
+/**
+ * Errors of the language that are no defects: undici wraps every failure of a connection in a `TypeError`, and a body that is not UTF-8 is the
+ * cause of a refusal.
+ */
+const harmless = /fetch failed|terminated|Invalid URL|encoded data was not valid/;
 
 const isDefect = (error: unknown): boolean =>
   (error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError) &&
