@@ -54,6 +54,21 @@ test('where the driver is closing and has tried no host, a connection and a seri
   );
 });
 
+test('a node that is down is tried again at least every five seconds, however long it was down', async () => {
+  const session = new Session({ hosts: ['127.0.0.1:1'], localDc: 'dc', keyspace: 'k' });
+  onTestFinished(() => void vi.restoreAllMocks());
+  let driver: cassandra.Client | undefined;
+  vi.spyOn(cassandra.Client.prototype, 'connect').mockImplementation(async function (this: cassandra.Client) {
+    driver = this;
+  });
+  await session.connect();
+  const { options } = driver as unknown as { options: cassandra.ClientOptions };
+  const pauses = options.policies?.reconnection?.newSchedule();
+  const first = Array.from({ length: 100 }, () => Number(pauses?.next().value));
+  expect(Math.max(...first)).toBeLessThanOrEqual(5000);
+  expect(Math.min(...first)).toBeGreaterThanOrEqual(500);
+});
+
 const keys = fc.uint8Array({ minLength: 1, maxLength: 40 });
 
 describe('a range that is refused', () => {

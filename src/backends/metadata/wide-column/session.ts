@@ -9,6 +9,7 @@ import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts
 import type { RawRow } from './rows.ts';
 
 const { Client, types } = cassandra;
+const { ExponentialReconnectionPolicy } = cassandra.policies.reconnection;
 
 interface Tls {
   /** The trusted certificate authorities; the system's unless given. */
@@ -67,6 +68,9 @@ const askMs = 2_000;
 const defunctAfter = 2;
 /** Interval of heartbeats on an idle connection. */
 const heartBeatMs = 5000;
+/** Pauses between attempts to reach a node that is down. The driver's own grow to ten minutes, in which a node that is back is not used. */
+const reconnectMs = 500;
+const reconnectMaxMs = 5_000;
 /** A read that takes so long is also sent to another node. */
 const speculateMs = 500;
 /** Attempts of a serial read under contention, and the growth of the pause between them. */
@@ -128,6 +132,7 @@ export class Session {
       pooling: { heartBeatInterval: heartBeatMs },
       policies: {
         retry: new SafeRetries(),
+        reconnection: new ExponentialReconnectionPolicy(reconnectMs, reconnectMaxMs, false),
         speculativeExecution: speculativeReads(speculateMs),
         // A stamp of the driver's clock would be this gateway's.
         timestampGeneration: null as never,
