@@ -25,6 +25,23 @@ export async function inParallel<T, R>(
   return results;
 }
 
+/** Runs `work` for every item. Unlike `inParallel`, a failure stops no other item: the first one is thrown when all have ended. */
+export async function attemptEach<T>(
+  limit: number,
+  items: readonly T[],
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const failures: unknown[] = [];
+  await inParallel(limit, items, async (item) => {
+    try {
+      await work(item);
+    } catch (cause) {
+      failures.push(cause);
+    }
+  });
+  if (failures.length > 0) throw failures[0];
+}
+
 /** The results of `work`, each as soon as it has ended, at most `limit` at a time. `work` does not throw. */
 export async function* asTheyEnd<T, R>(
   limit: number,

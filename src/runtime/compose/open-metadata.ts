@@ -47,6 +47,8 @@ const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<Me
       tls: await wideColumnTls(config),
       slowMs: config.SVC_WIDECOL_SLOW_MS,
       onSlow: (query, ms) => telemetry.log('WARN', 'a statement was slow', { query, ms: Math.round(ms) }),
+      onFailure: (cause) =>
+        telemetry.log('WARN', 'background work on metadata failed in part; it is repeated', { cause }),
       intentTtlMs: config.SVC_INTENT_TTL,
       clock,
       random,

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { attemptEach } from '../../../base/concurrency.ts';
 import { MultiKeyMutex } from '../../../base/mutex.ts';
 import type {
   AnyTable,
@@ -27,6 +28,9 @@ import type { TableIn, Tables } from './statements.ts';
 
 /** Rounds against other writers, before the commit fails as busy. */
 const attemptsMax = 20;
+/** Failed commits that one round settles, and how many at a time. */
+const settledPerRound = 64;
+const parallel = 8;
 /** How long an outcome is stored: longer than any intent that may need it. */
 const outcomeSeconds = 3 * 24 * 60 * 60;
 /** Expired rows are hidden immediately, and removed by the cluster this much later, to allow for differing clocks. */
@@ -64,7 +68,9 @@ interface Target {
 
 export class Commits {
   readonly #ports: CommitPorts;
-  readonly #unsettled = new Set<string>();
+  /** Failed commits that had an op of their own, and how often each could not be settled. */
+  readonly #unsettled = new Map<string, number>();
+  #settling: Promise<void> | undefined;
   readonly #inTurn = new MultiKeyMutex();
 
   constructor(ports: CommitPorts) {
@@ -102,18 +108,29 @@ export class Commits {
       if (own !== undefined) intents.own.end(own.id);
       return outcome;
     } catch (cause) {
-      if (own !== undefined) this.#unsettled.add(own.id);
+      if (own !== undefined) this.#unsettled.set(own.id, 0);
       throw cause;
     }
   }
 
   /** Settles failed commits that had an intent of their own: those that applied get their side changes, the others can never apply. */
-  async settleOwn(): Promise<void> {
-    for (const opId of this.#unsettled) {
-      await this.#ports.intents.abort(opId);
-      this.#ports.intents.own.end(opId);
+  settleOwn(): Promise<void> {
+    this.#settling ??= this.#settleSome().finally(() => {
+      this.#settling = undefined;
+    });
+    return this.#settling;
+  }
+
+  async #settleSome(): Promise<void> {
+    const { intents } = this.#ports;
+    // Those that failed least come first, because the others may wait for replicas that stay away for long.
+    const due = [...this.#unsettled].sort(([, a], [, b]) => a - b).slice(0, settledPerRound);
+    await attemptEach(parallel, due, async ([opId, failures]) => {
+      this.#unsettled.set(opId, failures + 1);
+      await intents.abort(opId);
+      intents.own.end(opId);
       this.#unsettled.delete(opId);
-    }
+    });
   }
 
   /** Finds the shard of the rows, which may be another one at the next attempt. */

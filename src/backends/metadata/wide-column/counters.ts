@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { attemptEach } from '../../../base/concurrency.ts';
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
 import { parseEpoch } from '../epochs.ts';
 import type { Folded, Intents, Unsettled } from './intents.ts';
@@ -88,6 +89,8 @@ const additionsMax = 256;
 /** Partitions that are remembered, and those that one round folds. */
 const partitionsMax = 10_000;
 const perRound = 64;
+/** Partitions that are folded at a time. */
+const parallel = 4;
 const perBatch = 64;
 
 export interface FoldPorts {
@@ -138,10 +141,13 @@ export class Folds {
     if (due.length === 0) return;
     const done = await this.#ports.intents.done();
     if (done === undefined) return;
-    for (const [name, partition] of due) {
+    await attemptEach(parallel, due, async ([name, partition]) => {
+      // A partition that fails goes behind the others, because it may fail for long.
+      this.#seen.delete(name);
+      this.#seen.set(name, partition);
       await this.#fold(partition, done);
       this.#seen.delete(name);
-    }
+    });
   }
 
   async #fold({ table, place }: Partition, done: Folded): Promise<void> {

@@ -5,6 +5,7 @@
  * (docs/adr/0008). Lanes are many so that the commits of a process do not take turns at one partition.
  */
 
+import { attemptEach } from '../../../base/concurrency.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -57,6 +58,8 @@ interface IntentPorts {
   readonly now: () => Promise<number>;
   readonly random: Random;
   readonly ttlMs: number;
+  /** Receives what failed for some epochs only. */
+  readonly onFailure?: (cause: unknown) => void;
 }
 
 /** The attempt under which an op is barred; sorts before its real ones. */
@@ -87,8 +90,10 @@ export class Intents {
         const until = await this.#until();
         const query = `UPDATE ${table} SET until = ? ${row} IF state = ?`;
         const lost: string[] = [];
-        for (const id of epochs)
+        // In turn: all leases are in one partition.
+        await attemptEach(1, epochs, async (id) => {
           if (!(await session.decide([{ query, params: [until, slot, id, open] }]))) lost.push(id);
+        });
         return lost;
       },
     };
@@ -225,11 +230,19 @@ export class Intents {
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
+    const { onFailure } = this.#ports;
     const now = await this.#ports.now();
     const found: string[] = [];
-    for (const lease of await this.#leases()) {
-      const isLapsed = lease.state === marked || lease.state === markedAgain || lease.until <= now;
-      if (isLapsed && (await this.#mark(lease))) found.push(lease.id);
+    const isLapsed = ({ state, until }: Lease): boolean =>
+      state === marked || state === markedAgain || until <= now;
+    try {
+      await attemptEach(1, (await this.#leases()).filter(isLapsed), async (lease) => {
+        if (await this.#mark(lease)) found.push(lease.id);
+      });
+    } catch (cause) {
+      // The epochs that were marked are swept now, and the next sweep tries the others again.
+      if (found.length === 0) throw cause;
+      onFailure?.(cause);
     }
     this.own.lose(found);
     return found.map((epoch) => ({ prefix: `${epoch}.` }));
@@ -245,8 +258,7 @@ export class Intents {
       if (!(await this.#ports.session.decide([{ query, params }]))) return false;
     }
     const all = Array.from({ length: lanes }, (_, lane) => lane);
-    for (let first = 0; first < lanes; first += parallel)
-      await Promise.all(all.slice(first, first + parallel).map((lane) => this.#bar(id, lane)));
+    await attemptEach(parallel, all, (lane) => this.#bar(id, lane));
     return true;
   }
 
@@ -254,7 +266,7 @@ export class Intents {
     const query = `UPDATE ${this.#table('epoch_lanes')} SET state = ? WHERE epoch = ? AND lane = ? IF state = null`;
     // Refused means that it is barred already.
     await this.#certainly({ query, params: [marked, epoch, lane] }, async () => false);
-    for (const attempt of await this.#attempts([epoch, lane])) await this.#settleAttempt(attempt);
+    await attemptEach(1, await this.#attempts([epoch, lane]), (attempt) => this.#settleAttempt(attempt));
   }
 
   /** `aborted`, `applied`, or null where nothing was decided yet. */

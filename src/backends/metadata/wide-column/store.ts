@@ -2,6 +2,7 @@
  * The metadata port on Cassandra and its kin: partitions are shards, a listing is a
  * fan-out with a merge, a commit is a conditional batch in one partition with an intent that finishes what it began.
  */
+import { attemptEach } from '../../../base/concurrency.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import {
   type Abandoned,
@@ -68,6 +69,8 @@ interface WideColumnOptions extends SessionOptions {
   readonly intentTtlMs?: number;
   /** Judges expiry and leases; the cluster's own clock when absent. */
   readonly storeClock?: () => Promise<number>;
+  /** Receives what failed in the background, which is tried again: renewals, the settling of failed commits, folds, a part of a sweep. */
+  readonly onFailure?: (cause: unknown) => void;
   /** How long this process caches a partition's layout; a split waits for twice as long. */
   readonly layoutLeaseMs?: number;
 }
@@ -103,13 +106,13 @@ class WideColumn implements WideColumnStore {
   #closing: Promise<void> | undefined;
 
   constructor(session: Session, { clock, random, keyspace, ...options }: WideColumnOptions) {
-    const { intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
+    const { intentTtlMs: ttlMs = defaultIntentTtlMs, onFailure = () => {} } = options;
     const now = options.storeClock ?? (() => session.clock.now());
     const tables = new Tables(keyspace);
     this.#session = session;
     this.#tables = tables;
     this.#now = now;
-    this.#intents = new Intents({ session, keyspace, clock, now, random, ttlMs });
+    this.#intents = new Intents({ session, keyspace, clock, now, random, ttlMs, onFailure });
     const { layoutLeaseMs: leaseMs = defaultLeaseMs } = options;
     const shards = new WideColumnShards({ session, tables, random });
     const mover = new Mover({ shards, clock, leaseMs });
@@ -126,7 +129,13 @@ class WideColumn implements WideColumnStore {
       placed: (at, text) => placed({ shards, mover, clock }, at, text),
     });
     // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
-    this.#timer = setInterval(() => void this.maintain().catch(() => undefined), ttlMs / 3);
+    let last: unknown;
+    const report = (cause: unknown): void => {
+      // Calls that waited for the same work fail with the same error.
+      if (cause !== last && this.#closing === undefined) onFailure(cause);
+      last = cause;
+    };
+    this.#timer = setInterval(() => void this.maintain().catch(report), ttlMs / 3);
     this.#timer.unref?.();
   }
 
@@ -306,9 +315,13 @@ class WideColumn implements WideColumnStore {
   }
 
   async maintain(): Promise<void> {
-    await this.#intents.own.renew();
-    await this.#commits.settleOwn();
-    await this.#folds.run();
+    // One partition that does not answer stops only the work that needs it.
+    const others = [() => this.#commits.settleOwn(), () => this.#folds.run()];
+    await attemptEach(
+      1,
+      [() => this.#intents.own.renew(), () => attemptEach(2, others, (work) => work())],
+      (work) => work(),
+    );
   }
 
   close(): Promise<void> {
