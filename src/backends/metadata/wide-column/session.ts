@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import cassandra from 'cassandra-driver';
 import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { ClusterClock, type NodeClock } from './cluster-clock.ts';
 import type { RawRow } from './rows.ts';
 
 const { Client, types } = cassandra;
@@ -62,8 +63,10 @@ const agreementMs = 10_000;
 const agreementPollMs = 200;
 /** Shorter for health queries, which must report a host that hangs. */
 const probeMs = 5_000;
-/** For questions whose answer a report can go without. */
+/** For questions that can go without the answer of a node. */
 const askMs = 2_000;
+/** Nodes whose clocks are read. */
+const clocksMax = 5;
 /** A connection with this many unanswered statements is closed, and its node avoided. */
 const defunctAfter = 2;
 /** Interval of heartbeats on an idle connection. */
@@ -103,10 +106,7 @@ export class Session {
   /** The data centers whose quorum reads, writes and decides; all of them until the scope of the gateways is known. */
   scope: SerialScope = 'global';
   readonly #client: cassandra.Client;
-  readonly clock = new ClusterClock(async () => {
-    const [row] = await this.run('SELECT toUnixTimestamp(now()) AS ms FROM system.local');
-    return Number(row?.['ms']);
-  });
+  readonly clock = new ClusterClock(() => this.#nodeClocks());
   readonly #slowMs: number;
   readonly #onSlow: (query: string, ms: number) => void;
 
@@ -174,6 +174,31 @@ export class Session {
         if (center !== null) nodes.set(center, (nodes.get(center) ?? 0) + 1);
       }
     return nodes;
+  }
+
+  /** The same nodes for every gateway, as far as these are connected, so that their estimates of the time agree. */
+  #nodeClocks(): NodeClock[] {
+    const hosts = this.#client.getState().getConnectedHosts();
+    return hosts
+      .sort((a, b) => (a.address < b.address ? -1 : 1))
+      .slice(0, clocksMax)
+      .map((host) => ({
+        node: hostAddress(host),
+        read: async () => {
+          const query = 'SELECT toUnixTimestamp(now()) AS ms FROM system.local';
+          const [row] = await reach(this.#askNode(host, query));
+          return Number(row?.['ms']);
+        },
+      }));
+  }
+
+  /** The answer of this node itself. */
+  async #askNode(host: cassandra.Host, query: string): Promise<readonly RawRow[]> {
+    const retry = new cassandra.policies.retry.FallthroughRetryPolicy();
+    const options = { prepare: false, consistency: types.consistencies.localOne, host, retry };
+    const limits = { readTimeout: askMs, fetchSize: 10_000 };
+    const { rows } = await this.#client.execute(query, [], { ...options, ...limits });
+    return rows as unknown as RawRow[];
   }
 
   /** The node that executes a series of schema definitions. */
@@ -345,14 +370,10 @@ export class Session {
    * @returns rows by the address of the node; the error of a node that refuses, or does not answer within two seconds
    */
   async askEach(query: string): Promise<ReadonlyMap<string, readonly RawRow[] | Error>> {
-    const retry = new cassandra.policies.retry.FallthroughRetryPolicy();
     const hosts = this.#client.getState().getConnectedHosts();
     const answers = hosts.map(async (host): Promise<readonly [string, readonly RawRow[] | Error]> => {
-      const options = { prepare: false, consistency: types.consistencies.localOne, host, retry };
-      const asked = this.#client.execute(query, [], { ...options, readTimeout: askMs, fetchSize: 10_000 });
-      const answer = await asked.then(
-        ({ rows }) => rows as unknown as RawRow[],
-        (cause: unknown) => (cause instanceof Error ? cause : new Error(String(cause))),
+      const answer = await this.#askNode(host, query).catch((cause: unknown) =>
+        cause instanceof Error ? cause : new Error(String(cause)),
       );
       return [hostAddress(host), answer];
     });
@@ -502,90 +523,3 @@ const isRefusedUndone = (cause: unknown): boolean => {
     code === responseErrorCodes.isBootstrapping
   );
 };
-
-// The cluster's clock as this process can know it: an estimate, and by how much it may be wrong. A stamp that is drawn at its late edge,
-// and waited for until its early edge is past, is earlier than every stamp that is drawn anywhere afterwards.
-
-/** How old an estimate may be. */
-const freshMs = 2_000;
-/** By how much two clocks may drift apart, and the estimate with them. */
-const driftPerMs = 1e-4;
-/** A slow answer is a poor estimate: up to this many queries are sent, until one is good enough. */
-const samplesMax = 5;
-const goodErrorMs = 0.8;
-/** The cluster reports whole milliseconds. */
-const grainMs = 0.5;
-
-interface Estimate {
-  /** The cluster's time less this process's. */
-  readonly offsetMs: number;
-  readonly errorMs: number;
-  readonly at: number;
-}
-
-export class ClusterClock {
-  /** Queries the cluster's time, in ms. */
-  readonly #ask: () => Promise<number>;
-  #estimate: Estimate | undefined;
-  #askedAt = 0;
-  #measuring: Promise<void> | undefined;
-  #lastStamp = 0n;
-
-  constructor(ask: () => Promise<number>) {
-    this.#ask = ask;
-  }
-
-  /** In ms since the epoch. */
-  async now(): Promise<number> {
-    const { offsetMs } = await this.#current();
-    return Math.round(performance.now() + offsetMs);
-  }
-
-  /** A stamp for plain writes, in µs: no earlier than now, and later than any that this process has drawn. */
-  async stamp(): Promise<bigint> {
-    const estimate = await this.#current();
-    const now = microseconds(performance.now() + estimate.offsetMs + boundError(estimate));
-    this.#lastStamp = now > this.#lastStamp ? now : this.#lastStamp + 1n;
-    return this.#lastStamp;
-  }
-
-  /** Waits until no process can draw a stamp this early any more. */
-  async passed(stamp: bigint): Promise<void> {
-    for (;;) {
-      const estimate = await this.#current();
-      const surely = microseconds(performance.now() + estimate.offsetMs - boundError(estimate));
-      if (surely > stamp) return;
-      await sleep(Math.ceil(Number(stamp - surely) / 1000));
-    }
-  }
-
-  async #current(): Promise<Estimate> {
-    if (this.#estimate === undefined || performance.now() - this.#askedAt > freshMs) {
-      this.#measuring ??= this.#measure().finally(() => {
-        this.#measuring = undefined;
-      });
-      // A stale estimate is used while a new one is made; without any, callers wait.
-      if (this.#estimate === undefined) await this.#measuring;
-      else this.#measuring.catch(() => undefined);
-    }
-    if (this.#estimate === undefined) throw new Error('the clock of the cluster is not known');
-    return this.#estimate;
-  }
-
-  async #measure(): Promise<void> {
-    for (let sample = 0; sample < samplesMax; sample += 1) {
-      const before = performance.now();
-      const ms = await this.#ask();
-      const after = performance.now();
-      this.#askedAt = after;
-      const errorMs = (after - before) / 2 + grainMs;
-      const found = { offsetMs: ms + grainMs - (before + after) / 2, errorMs, at: after };
-      const known = this.#estimate;
-      if (known === undefined || errorMs <= boundError(known)) this.#estimate = found;
-      if (errorMs <= goodErrorMs) return;
-    }
-  }
-}
-
-const boundError = ({ errorMs, at }: Estimate): number => errorMs + (performance.now() - at) * driftPerMs;
-const microseconds = (ms: number): bigint => BigInt(Math.round(ms * 1000));

@@ -36,6 +36,7 @@ import {
   assertSideChanges,
   assertUpdate,
 } from '../rules.ts';
+import { describeWrongClocks } from './cluster-clock.ts';
 import { Commits } from './commits.ts';
 import { Folds, hasPendingAdditions, hasPendingPuts, sumByName } from './counters.ts';
 import { boundsIn, everyRow, WideColumnCursor } from './cursor.ts';
@@ -384,7 +385,8 @@ async function probe(session: Session, keyspace: string): Promise<MetadataHealth
   const [found] = await session.run(
     `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '${keyspace}'`,
   );
-  return summarizeHealth(nodes, found?.['replication'], { keyspace, localDc: session.localDc });
+  const health = summarizeHealth(nodes, found?.['replication'], { keyspace, localDc: session.localDc });
+  return { ...health, warnings: [...health.warnings, ...describeWrongClocks(session.clock.wrongClocks())] };
 }
 
 /** Of Cassandra 4 and later: the size of each table on the node that answers, in MiB. */
