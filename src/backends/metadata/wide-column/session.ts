@@ -107,6 +107,7 @@ export class Session {
   scope: SerialScope = 'global';
   readonly #client: cassandra.Client;
   readonly clock = new ClusterClock(() => this.#nodeClocks());
+  readonly #queue = new StatementQueue();
   readonly #slowMs: number;
   readonly #onSlow: (query: string, ms: number) => void;
 
@@ -154,7 +155,8 @@ export class Session {
 
   /** Statements without parameters and without preparation: definitions, and questions to the system tables. */
   async run(query: string): Promise<readonly RawRow[]> {
-    return (await reach(this.#client.execute(query, [], { prepare: false }))).rows as unknown as RawRow[];
+    const sent = this.#queue.run(() => this.#client.execute(query, [], { prepare: false }));
+    return (await reach(sent)).rows as unknown as RawRow[];
   }
 
   /**
@@ -251,8 +253,7 @@ export class Session {
   }
 
   async #read(query: string, params: unknown[], consistency: number): Promise<readonly RawRow[]> {
-    const found = await this.#timed(
-      query,
+    const found = await this.#timed(query, () =>
       this.#client.execute(query, params, {
         prepare: true,
         consistency,
@@ -267,7 +268,9 @@ export class Session {
   async readPage(query: string, params: unknown[], { count, pageState }: PageAsked) {
     const options = { ...levels[this.scope], prepare: true, isIdempotent: true, fetchSize: count };
     const from = pageState === undefined ? {} : { pageState };
-    const found = await this.#timed(query, this.#client.execute(query, params, { ...options, ...from }));
+    const found = await this.#timed(query, () =>
+      this.#client.execute(query, params, { ...options, ...from }),
+    );
     return { rows: found.rows as unknown as RawRow[], pageState: found.pageState ?? undefined };
   }
 
@@ -289,12 +292,11 @@ export class Session {
     if (only === undefined) return;
     if (statements.length === 1) {
       const options = { ...levels[this.scope], prepare: true, isIdempotent: true };
-      const written = this.#client.execute(only.query, only.params, options);
-      await this.#timed(only.query, written);
+      await this.#timed(only.query, () => this.#client.execute(only.query, only.params, options));
       return;
     }
     const options = { ...levels[this.scope], prepare: true, logged: true, isIdempotent: true };
-    await this.#timed(only.query, this.#client.batch([...statements], options));
+    await this.#timed(only.query, () => this.#client.batch([...statements], options));
   }
 
   /**
@@ -308,23 +310,23 @@ export class Session {
   ): Promise<boolean> {
     try {
       const options = { ...levels[scope], prepare: true, logged: false };
-      const outcome = this.#client.batch([...statements], options);
-      return (await this.#reported(statements[0]?.query ?? '', outcome)).wasApplied();
+      const send = () => this.#client.batch([...statements], options);
+      return (await this.#reported(statements[0]?.query ?? '', send)).wasApplied();
     } catch (cause) {
       if (isRefusedUndone(cause)) throw new StoreUnavailable(describeError(cause), { cause });
       throw new UnknownOutcome(describeError(cause), { cause });
     }
   }
 
-  #timed<T>(query: string, work: Promise<T>): Promise<T> {
-    return reach(this.#reported(query, work));
+  #timed<T>(query: string, send: () => Promise<T>): Promise<T> {
+    return reach(this.#reported(query, send));
   }
 
   /** Reports slow statements, those without an answer included. */
-  async #reported<T>(query: string, work: Promise<T>): Promise<T> {
+  async #reported<T>(query: string, send: () => Promise<T>): Promise<T> {
     const started = performance.now();
     try {
-      return await work;
+      return await this.#queue.run(send);
     } finally {
       const ms = performance.now() - started;
       if (this.#slowMs > 0 && ms > this.#slowMs) this.#onSlow(query, ms);
@@ -405,7 +407,7 @@ const toSslOptions = ({ serverName, ...parts }: Tls): object => ({
   ...(serverName === undefined ? {} : { servername: serverName }),
 });
 
-const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.errors;
+const { AuthenticationError, ArgumentError, BusyConnectionError, NoHostAvailableError } = cassandra.errors;
 
 /** A driver that is closing has tried no host, and then there are no inner errors. */
 const errorsByHost = ({ innerErrors }: InstanceType<typeof NoHostAvailableError>) =>
@@ -518,8 +520,96 @@ const isRefusedUndone = (cause: unknown): boolean => {
   const code = responseCode(cause);
   return (
     isOurFault(cause) ||
+    // The queue's: it was not sent.
+    cause instanceof StoreUnavailable ||
     code === responseErrorCodes.unavailableException ||
     code === responseErrorCodes.overloaded ||
     code === responseErrorCodes.isBootstrapping
   );
 };
+
+// Statements that wait because each connection has as many unanswered ones as the driver allows.
+
+/** How long a statement waits before it is sent. */
+const sendWaitMaxMs = 12_000;
+/** This bounds the memory of what waits. */
+const waitingMax = 8192;
+/** A statement is sent when another one has ended. More are sent so often, because connections may have become free in other ways. */
+const sendRetryMs = 100;
+const perRetry = 64;
+
+interface Waiting {
+  readonly until: number;
+  readonly send: () => void;
+  readonly fail: (cause: StoreUnavailable) => void;
+}
+
+class StatementQueue {
+  /** The next one first. */
+  readonly #waiting: Waiting[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  /**
+   * Sends a statement, as soon as a node takes it.
+   * @throws StoreUnavailable where it was not sent: too many wait, or it has waited too long
+   */
+  async run<T>(send: () => Promise<T>): Promise<T> {
+    const until = performance.now() + sendWaitMaxMs;
+    let hasWaited = this.#waiting.length > 0;
+    if (hasWaited) await this.#wait(until, { isNext: false });
+    for (;;) {
+      try {
+        const result = await send();
+        this.#sendNext(1);
+        return result;
+      } catch (cause) {
+        if (!isBusy(cause)) {
+          this.#sendNext(1);
+          throw cause;
+        }
+      }
+      await this.#wait(until, { isNext: hasWaited });
+      hasWaited = true;
+    }
+  }
+
+  #wait(until: number, { isNext }: { readonly isNext: boolean }): Promise<void> {
+    if (!isNext && this.#waiting.length >= waitingMax)
+      throw new StoreUnavailable(`${waitingMax} statements wait to be sent to Cassandra`);
+    this.#timer ??= setInterval(() => this.#retry(), sendRetryMs).unref();
+    return new Promise((send, fail) => {
+      const waiting = { until, send, fail };
+      if (isNext) this.#waiting.unshift(waiting);
+      else this.#waiting.push(waiting);
+    });
+  }
+
+  #sendNext(count: number): void {
+    for (const { send } of this.#waiting.splice(0, count)) send();
+  }
+
+  #retry(): void {
+    const now = performance.now();
+    while (this.#waiting[0] !== undefined && this.#waiting[0].until < now)
+      this.#waiting
+        .shift()
+        ?.fail(
+          new StoreUnavailable('a statement waited too long to be sent: the nodes do not answer in time'),
+        );
+    this.#sendNext(perRetry);
+    if (this.#waiting.length > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** Whether the statement was sent to no node, because a node that is up had too many others. */
+function isBusy(cause: unknown): boolean {
+  // While the statement is prepared, which the driver tries on one node only.
+  if (cause instanceof BusyConnectionError) return true;
+  if (!(cause instanceof NoHostAvailableError)) return false;
+  // The driver has a text for a node that is down. While it closes there are no reasons.
+  const reasons: unknown[] = Object.values(cause.innerErrors ?? {});
+  const isUnsent = (why: unknown): boolean => typeof why === 'string' || why instanceof BusyConnectionError;
+  return reasons.every(isUnsent) && reasons.some((why) => why instanceof BusyConnectionError);
+}
