@@ -44,6 +44,9 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
         set: [
           'authenticator: PasswordAuthenticator',
           'authorizer: CassandraAuthorizer',
+          // For ranges of tombstones that it refuses to read.
+          'tombstone_warn_threshold: 500',
+          'tombstone_failure_threshold: 1000',
           `client_encryption_options: {${encryption.join(', ')}}`,
         ],
       });
@@ -190,6 +193,32 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
             found.push(...page.map(({ row }) => row.key));
           expect(reverse ? found.reverse() : found).toEqual(left);
         }
+      } finally {
+        await close();
+      }
+    });
+
+    it('finds and raises the fence of a partition in which more has expired than the cluster reads past', async () => {
+      const { context, close } = await opened();
+      try {
+        const { metadata } = context;
+        const shard = "bucket_id = 'quiet' AND row_shard = 0";
+        const outcome = (i: number): string =>
+          `UPDATE sluice.objects USING TTL 1 SET row_outcome = 'applied' WHERE ${shard} AND row_k = 0x00${i.toString(16).padStart(8, '0')};`;
+        for (let first = 0; first < 2000; first += 500) {
+          const outcomes = Array.from({ length: 500 }, (_, i) => outcome(first + i));
+          await define(`BEGIN UNLOGGED BATCH ${outcomes.join(' ')} APPLY BATCH`);
+        }
+        const read = () => define(`SELECT row_fence FROM sluice.objects WHERE ${shard} LIMIT 1`);
+        const refusal = () => read().then(() => undefined, String);
+        await expect.poll(refusal, { timeout: 60_000, interval: 500 }).toContain('failure during read');
+        const at = { table: tables.objects, in: { bucketId: 'quiet' }, ways: 1 };
+        expect(await metadata.fence(at)).toBe(0);
+        await metadata.raiseFence(at, 3);
+        expect(await metadata.fence(at)).toBe(3);
+        const check = { check: { space: 0, key: 'k', slot: 's' }, expect: 'absent' as const };
+        const late = await metadata.commit({ ...at, fence: 2 }, [check]);
+        expect(late).toEqual({ applied: false, because: 'fenced', fence: 3 });
       } finally {
         await close();
       }

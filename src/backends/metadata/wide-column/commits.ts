@@ -22,7 +22,7 @@ import type { Folds } from './counters.ts';
 import type { Intents, Place } from './intents.ts';
 import type { Placed } from './mover.ts';
 import { isAlive, type RawRow } from './rows.ts';
-import { type Session, type Statement, UnknownOutcome } from './session.ts';
+import { ReadFailed, type Session, type Statement, UnknownOutcome } from './session.ts';
 import { noteKey } from './shards.ts';
 import type { TableIn, Tables } from './statements.ts';
 
@@ -230,8 +230,7 @@ export class Commits {
     const { session } = this.#ports;
     const now = await this.#ports.now();
     if (at.fence !== undefined) {
-      const [row] = await session.read(table.statements.fence, place, { serial: true });
-      const fence = Number(row?.['row_fence'] ?? 0);
+      const fence = await readFence(session, { table, place });
       if (fence !== at.fence) return { applied: false, because: 'fenced', fence };
     }
     for (const [i, change] of changes.entries()) {
@@ -311,6 +310,28 @@ export class Commits {
     }
     return { statements, stamp: last };
   }
+}
+
+/** No shard has this fence. */
+const noFence = -1n;
+
+/**
+ * The read passes over all outcomes until it finds a row that has not expired. Some days after a large import they may all have expired,
+ * and be more than Cassandra passes over. Then a condition that never holds returns the fence.
+ */
+export async function readFence(
+  session: Pick<Session, 'read' | 'readCondition'>,
+  { table: { statements }, place }: { readonly table: TableIn; readonly place: unknown[] },
+): Promise<number> {
+  const find = async (): Promise<RawRow | undefined> => {
+    try {
+      return (await session.read(statements.fence, place, { serial: true }))[0];
+    } catch (cause) {
+      if (!(cause instanceof ReadFailed)) throw cause;
+      return session.readCondition({ query: statements.fenceIf, params: [null, ...place, noFence] });
+    }
+  };
+  return Number((await find())?.['row_fence'] ?? 0);
 }
 
 /** Side changes as statements, and the last stamp of those that others may change too; 0 where there is none. */

@@ -318,6 +318,16 @@ export class Session {
     }
   }
 
+  /**
+   * The columns in the condition of a statement whose condition never holds: a serial read of these alone.
+   * @returns undefined where the partition has nothing
+   */
+  async readCondition({ query, params }: Statement): Promise<RawRow | undefined> {
+    const options = { ...levels[this.scope], prepare: true, isIdempotent: true };
+    const { rows } = await this.#timed(query, () => this.#client.execute(query, params, options));
+    return rows[0] as unknown as RawRow | undefined;
+  }
+
   #timed<T>(query: string, send: () => Promise<T>): Promise<T> {
     return reach(this.#reported(query, send));
   }

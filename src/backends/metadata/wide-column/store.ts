@@ -37,7 +37,7 @@ import {
   assertUpdate,
 } from '../rules.ts';
 import { describeWrongClocks } from './cluster-clock.ts';
-import { Commits } from './commits.ts';
+import { Commits, readFence } from './commits.ts';
 import { Folds, hasPendingAdditions, hasPendingPuts, sumByName } from './counters.ts';
 import { boundsIn, everyRow, WideColumnCursor } from './cursor.ts';
 import { Intents } from './intents.ts';
@@ -275,9 +275,8 @@ class WideColumn implements WideColumnStore {
   }
 
   async #fenceOf(at: At<AnyTable>, shard: number): Promise<number> {
-    const { rows, statements } = this.#tables.of(at.table);
-    const [row] = await this.#session.read(statements.fence, rows.place(at, shard), { serial: true });
-    return Number(row?.['row_fence'] ?? 0);
+    const table = this.#tables.of(at.table);
+    return readFence(this.#session, { table, place: table.rows.place(at, shard) });
   }
 
   async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
