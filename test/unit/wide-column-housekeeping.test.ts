@@ -119,3 +119,31 @@ test('a dead process whose op cannot be barred delays the sweep of no other, and
   const none = new Intents({ ...ports, session: clusterWith(['away'], 'away'), onFailure });
   await expect(none.abandoned()).rejects.toThrow('no quorum');
 });
+
+test('Cassandra removes a row of a conditional table within a day after its expiry, and keeps one that does not expire', async () => {
+  const sent: Statement[] = [];
+  const session = {
+    clock: { stamp: async () => 1n, passed: async () => {} },
+    decide: async (statements: readonly Statement[]) => sent.push(...statements) > 0,
+  } as unknown as Session;
+  const intents = {} as Intents;
+  const folds = new Folds({ session, tables, intents });
+  const placed = async (): Promise<never> => {
+    throw new Error('nothing is split');
+  };
+  const commits = new Commits({ session, tables, intents, folds, random, now, placed });
+  const at = { table: heads, in: { bucket: 'b' } };
+  const row = (key: string) => ({ bucket: 'b', key, slot: '', etag: '' });
+  const secondsUntilRemoval = async (expiresAt?: number) => {
+    sent.length = 0;
+    const expiry = expiresAt === undefined ? {} : { expiresAt };
+    await commits.commit(at, [{ put: row('a'), expect: 'absent', ...expiry }], {});
+    const put = sent.find(({ query }) => query === tables.of(heads).statements.putIf);
+    return put?.params[0];
+  };
+  const daySeconds = 24 * 60 * 60;
+  expect(await secondsUntilRemoval((await now()) + 60_000)).toBe(60 + daySeconds);
+  expect(await secondsUntilRemoval()).toBe(0);
+  // After January 2038 Cassandra removes nothing.
+  expect(await secondsUntilRemoval(Date.UTC(2038, 0, 20))).toBe(0);
+});

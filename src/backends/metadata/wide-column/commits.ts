@@ -184,11 +184,12 @@ export class Commits {
       const expired = (await this.#mayExpectExpired(target)) ? await this.#refusal(target) : undefined;
       if (expired !== undefined) return expired;
       const revision = formatRevision(attempt, target.changes);
+      const now = findExpiry(target.changes) === undefined ? 0 : await this.#ports.now();
       // A later commit that makes side changes to the same rows uses a later timestamp.
       await session.clock.passed(stamp);
       const isApplied = await this.#inTurn.run([target.partition], () =>
         session
-          .decide([place.decide('applied'), ...buildConditions(target, revision)])
+          .decide([place.decide('applied'), ...buildConditions(target, { revision, now })])
           .catch((cause: unknown) => this.#whatBecame(place, cause)),
       );
       if (isApplied) {
@@ -303,7 +304,7 @@ export class Commits {
       else {
         const { put, expiresAt } = change;
         const expires = expiresAt === undefined ? null : BigInt(Math.floor(expiresAt));
-        const ttl = expiresAt === undefined ? 0 : computeTtl(expiresAt, await this.#ports.now());
+        const ttl = expiresAt === undefined ? noTtl : computeTtl(expiresAt, await this.#ports.now());
         const values = [...table.rows.values(put as Columns), op, expires];
         statements.push({ query: table.statements.put, params: [...place, ...values, stamp, ttl] });
       }
@@ -351,7 +352,11 @@ function attemptPlace({ table, place }: Target, attempt: string): Place {
   };
 }
 
-function buildConditions(target: Target, revision: string): Statement[] {
+/** @param now not used where no row expires */
+function buildConditions(
+  target: Target,
+  { revision, now }: { readonly revision: string; readonly now: number },
+): Statement[] {
   const { at, table, place, guard, changes, keys, expired } = target;
   const { statements, rows } = table;
   const all: Statement[] = [];
@@ -368,8 +373,10 @@ function buildConditions(target: Target, revision: string): Statement[] {
     const row = [...place, keys[i]];
     const expected = change.expect === 'absent' ? (expired.get(i) ?? null) : change.expect;
     if ('put' in change) {
-      const expires = change.expiresAt === undefined ? null : BigInt(Math.floor(change.expiresAt));
-      const params = [0, ...rows.values(change.put as Columns), revision, expires, ...row, expected];
+      const { expiresAt } = change;
+      const expires = expiresAt === undefined ? null : BigInt(Math.floor(expiresAt));
+      const ttl = expiresAt === undefined ? noTtl : computeTtl(expiresAt, now);
+      const params = [ttl, ...rows.values(change.put as Columns), revision, expires, ...row, expected];
       all.push({ query: statements.putIf, params });
     } else if ('remove' in change) all.push({ query: statements.removeIf, params: [...row, expected] });
     else all.push({ query: statements.checkIf, params: [...row, expected] });
@@ -379,9 +386,15 @@ function buildConditions(target: Target, revision: string): Statement[] {
 
 /** For a commit whose rows expire it includes the earliest expiry. */
 function formatRevision(attempt: string, changes: readonly Change<AnyTable>[]): Revision {
-  const expiries = changes.flatMap((change) => ('put' in change ? (change.expiresAt ?? []) : []));
-  const mark = expiries.length === 0 ? '' : `${expiryMark}${Math.floor(Math.min(...expiries))}`;
+  const expiry = findExpiry(changes);
+  const mark = expiry === undefined ? '' : `${expiryMark}${Math.floor(expiry)}`;
   return `${attempt}${mark}` as Revision;
+}
+
+/** The earliest; undefined where no row expires. */
+function findExpiry(changes: readonly Change<AnyTable>[]): number | undefined {
+  const expiries = changes.flatMap((change) => ('put' in change ? (change.expiresAt ?? []) : []));
+  return expiries.length === 0 ? undefined : Math.min(...expiries);
 }
 
 const expiryMark = '~';
