@@ -38,12 +38,18 @@ const any = (): boolean => true;
 
 const resets: Fault = { reset: 'before' };
 const slowDown: Fault = { status: 503, code: 'SlowDown' };
+const proxyPage = (status: number): Fault => ({
+  status,
+  page: '<html><body>default backend</body></html>',
+  headers: { 'content-type': 'text/html' },
+});
 const passing: readonly (readonly [string, Fault])[] = [
   ['a connection that breaks', resets],
   ['an answer that does not arrive', { reset: 'after' }],
   ['500', { status: 500, code: 'InternalError' }],
   ['503 SlowDown', slowDown],
   ['a 502 of some proxy', { status: 502 }],
+  ['a 404 of some proxy', proxyPage(404)],
 ];
 
 const isAway = (answer: Answer): void => {
@@ -301,6 +307,42 @@ describe('a completion', () => {
   });
 });
 
+test('an upload that could not be aborted because of a 404 of some proxy is aborted later', async () => {
+  const uploadId = await createUpload(world.client, '/bucket/key');
+  way.fail(({ method }) => method === 'DELETE', proxyPage(404));
+  expect((await world.client.delete('/bucket/key', { query: { uploadId } })).status).toBe(204);
+  await world.gc();
+  way.repair();
+  expect(await world.stored()).toHaveLength(1);
+  await expect
+    .poll(
+      async () => {
+        await world.gc();
+        return world.stored();
+      },
+      { timeout: 60_000 },
+    )
+    .toEqual([]);
+});
+
+test.each([404, 200])('bytes are not called missing after a %i of some proxy to HEAD', async (status) => {
+  await world.client.put('/bucket/key', { body: 'hello' });
+  const { bytes } = world.context;
+  const [cluster = ''] = bytes.clusters;
+  const [id = ''] = await world.stored();
+  way.fail(({ method }) => method === 'HEAD', proxyPage(status));
+  await expect(bytes.isStored({ cluster, id, size: 5 })).rejects.toThrow(DataUnavailable);
+  const imported = bytes.foreign?.describe(cluster, `sluice/${id}.0`, AbortSignal.timeout(60_000));
+  await expect(imported).rejects.toThrow(DataUnavailable);
+});
+
+test('a PUT that some proxy answered 200 is not acknowledged', async () => {
+  way.fail(put, proxyPage(200));
+  isAway(await world.client.put('/bucket/key', { body: 'hello' }));
+  isAway(await world.client.put('/bucket/key', { body: bytesOf(MiB) }));
+  await nothingIsLeft(0);
+});
+
 test('a part that does not arrive is answered 503, and taken when it is sent again', async () => {
   const uploadId = await createUpload(world.client, '/bucket/key');
   way.fail(put, resets, 1);
@@ -322,9 +364,13 @@ test('an upload that cannot be opened upstream is none', async () => {
   await nothingIsLeft(0);
 });
 
-test('what could not be deleted is deleted later', async () => {
+test.each([
+  ['503', slowDown],
+  ['a 404 of some proxy', proxyPage(404)],
+  ['a 200 of some proxy', proxyPage(200)],
+] as const)('what could not be deleted because of %s is deleted later', async (_, fault) => {
   await world.client.put('/bucket/key', { body: 'hello' });
-  way.fail(({ method }) => method === 'DELETE', slowDown);
+  way.fail(({ method }) => method === 'DELETE', fault);
   expect((await world.client.delete('/bucket/key')).status).toBe(204);
   await world.collect();
   way.repair();

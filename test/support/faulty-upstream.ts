@@ -18,6 +18,8 @@ export type Fault =
   | {
       readonly status: number;
       readonly code?: string;
+      /** Instead of an error of the service. */
+      readonly page?: string;
       readonly headers?: Record<string, string>;
       /** Runs before the answer is sent. */
       readonly before?: () => Promise<void>;
@@ -109,12 +111,13 @@ function handle(
   if ('stall' in fault) return void incoming.resume();
   if ('status' in fault) {
     incoming.resume();
-    const { status, code = '', headers = {}, before } = fault;
+    const { status, code = '', page = '', headers = {}, before } = fault;
     // Answer after the whole body was read, as the service does.
     const answer = async (): Promise<void> => {
       await before?.();
       reply.writeHead(status, { 'content-type': 'application/xml', ...headers });
-      reply.end(code === '' || incoming.method === 'HEAD' ? '' : `<Error><Code>${code}</Code></Error>`);
+      const text = code === '' ? page : `<Error><Code>${code}</Code></Error>`;
+      reply.end(incoming.method === 'HEAD' ? '' : text);
     };
     return void incoming.on('end', () => void answer().catch(() => incoming.socket.destroy()));
   }

@@ -81,6 +81,13 @@ const encryption = `${amz.headerPrefix}server-side-encryption`;
 /** Without quotes; '' where there is none. */
 export const etagIn = (headers: Headers): string => headers['etag']?.replaceAll('"', '') ?? '';
 
+/** @throws UpstreamError where there is none: something else than an S3 service has answered, such as a proxy */
+export function requireEtag(headers: Headers, what: string): string {
+  const etag = etagIn(headers);
+  if (etag === '') throw new UpstreamError(`${what} was answered by a success without an ETag`);
+  return etag;
+}
+
 /** How the upstream encrypts what it stores, which determines its ETags. '' where it does not say. */
 export const encryptionIn = (headers: Headers): string => headers[encryption] ?? '';
 
@@ -123,11 +130,18 @@ const passing: ReadonlySet<string> = new Set([
   'ConditionalRequestConflict',
 ]);
 
-/** Whether a retry of the same request may succeed. */
-export const isPassing = ({ status, code }: UpstreamError): boolean =>
-  status === 0 || status === 429 || (status >= 500 && status !== 501) || passing.has(code);
+/** A proxy's answer: it says nothing about what the upstream stores. */
+const isForeign404 = ({ status, code }: UpstreamError): boolean => status === 404 && code === '';
 
+/** Whether a retry of the same request may succeed. */
+export const isPassing = (cause: UpstreamError): boolean => {
+  const { status, code } = cause;
+  if (status === 0 || status === 429 || isForeign404(cause)) return true;
+  return (status >= 500 && status !== 501) || passing.has(code);
+};
+
+/** Never for an answer without a code: not for HEAD either (`readHead`). */
 export const isGone = (cause: unknown, ...codes: readonly string[]): boolean =>
   cause instanceof UpstreamError &&
   cause.status === 404 &&
-  (codes.includes(cause.code) || cause.code === '' || cause.code === 'NotFound');
+  (codes.includes(cause.code) || cause.code === 'NotFound');

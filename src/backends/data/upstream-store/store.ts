@@ -48,6 +48,7 @@ import {
   beginUpload,
   headObject,
   put,
+  readHead,
   removeObject,
   singleMax,
   smallMax,
@@ -479,9 +480,10 @@ const readHeaders = (
 ): Promise<Readonly<Record<string, string>> | undefined> =>
   retrying(connection, { signal }, async () => {
     try {
-      return (await connection.client.ask({ method: 'HEAD', key, signal })).headers;
+      return await readHead(connection, key, signal);
     } catch (cause) {
-      if (cause instanceof UpstreamError && (cause.status === 404 || cause.status === 400)) return undefined;
+      const needsKey = cause instanceof UpstreamError && cause.status === 400 && cause.code !== '';
+      if (needsKey || isGone(cause, 'NoSuchKey')) return undefined;
       throw cause;
     }
   });

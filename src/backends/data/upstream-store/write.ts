@@ -13,7 +13,7 @@ import {
   type WriteOptions,
 } from '../../../ports/object-bytes.ts';
 import { escapeText } from '../../../protocol/formats/codec.ts';
-import { begunUpload, etagIn, isGone, isMd5, readAnswer, UpstreamError } from './answers.ts';
+import { begunUpload, etagIn, isGone, isMd5, readAnswer, requireEtag, UpstreamError } from './answers.ts';
 import { codeIn, retrying, type UpstreamRequest } from './client.ts';
 import { wrongSha256 } from './hash-verification.ts';
 import { type Connection, ownerHeaders, toKey } from './names.ts';
@@ -175,7 +175,7 @@ async function send(connection: Connection, { confirm, claimed, ...request }: Se
   const { client, hashVerification } = connection;
   if (claimed === undefined) {
     const { headers } = await client.ask({ ...request, method: 'PUT' });
-    const etag = etagIn(headers);
+    const etag = requireEtag(headers, `PUT ${request.key}`);
     if (isMd5(etag, headers)) confirm?.(etag);
     return etag;
   }
@@ -183,7 +183,7 @@ async function send(connection: Connection, { confirm, claimed, ...request }: Se
   const own = md5 === undefined ? request.headers : { ...request.headers, 'content-md5': md5 };
   try {
     const { headers } = await client.ask({ ...request, method: 'PUT', headers: own, sha256 });
-    const etag = etagIn(headers);
+    const etag = requireEtag(headers, `PUT ${request.key}`);
     if (await hashVerification.holdsFor(headers)) confirm?.(etag);
     return etag;
   } catch (cause) {
@@ -251,11 +251,23 @@ async function completeUpload(
 
 /** A missing upload is no error. */
 export const abortUpload = (connection: Connection, { key, uploadId }: UpstreamUpload): Promise<void> =>
+  remove(connection, { key, query: [['uploadId', uploadId]] }, ['NoSuchUpload', 'NoSuchKey']);
+
+export const removeObject = (connection: Connection, key: string): Promise<void> =>
+  remove(connection, { key }, ['NoSuchKey']);
+
+const remove = (
+  connection: Connection,
+  request: Pick<UpstreamRequest, 'key' | 'query'>,
+  goneCodes: readonly string[],
+): Promise<void> =>
   retrying(connection, {}, async () => {
     try {
-      await connection.client.ask({ method: 'DELETE', key, query: [['uploadId', uploadId]] });
+      const { bytes } = await connection.client.ask({ ...request, method: 'DELETE' });
+      if (bytes.length > 0)
+        throw new UpstreamError(`DELETE ${request.key} was answered by a page, not as an S3 service does`);
     } catch (cause) {
-      if (!isGone(cause, 'NoSuchUpload', 'NoSuchKey')) throw cause;
+      if (!isGone(cause, ...goneCodes)) throw cause;
     }
   });
 
@@ -269,23 +281,32 @@ interface StoredObject {
 export const headObject = (connection: Connection, key: string): Promise<StoredObject | undefined> =>
   retrying(connection, {}, async () => {
     try {
-      const { headers } = await connection.client.ask({ method: 'HEAD', key });
-      const etag = headers['etag']?.replaceAll('"', '') ?? '';
-      return { size: Number(headers['content-length']), etag, headers };
+      const headers = await readHead(connection, key);
+      return { size: Number(headers['content-length']), etag: etagIn(headers), headers };
     } catch (cause) {
       if (isGone(cause, 'NoSuchKey')) return undefined;
       throw cause;
     }
   });
 
-export const removeObject = (connection: Connection, key: string): Promise<void> =>
-  retrying(connection, {}, async () => {
-    try {
-      await connection.client.ask({ method: 'DELETE', key });
-    } catch (cause) {
-      if (!isGone(cause, 'NoSuchKey')) throw cause;
-    }
-  });
+/** A refusal of HEAD has no code, so a proxy's looks like the upstream's: a GET of one byte is refused with a code. */
+export async function readHead(
+  { client }: Pick<Connection, 'client'>,
+  key: string,
+  signal?: AbortSignal,
+): Promise<Readonly<Record<string, string>>> {
+  try {
+    const { headers } = await client.ask({ method: 'HEAD', key, signal });
+    requireEtag(headers, `HEAD ${key}`);
+    return headers;
+  } catch (cause) {
+    const { status } = cause instanceof UpstreamError ? cause : { status: 0 };
+    if (status !== 404 && status !== 400) throw cause;
+    const { body } = await client.send({ method: 'GET', key, headers: { range: 'bytes=0-0' }, signal });
+    body.destroy();
+    throw cause;
+  }
+}
 
 // Completes an upload so that the request can be repeated, whatever its first outcome was.
 
