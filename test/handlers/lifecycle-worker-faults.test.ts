@@ -188,6 +188,30 @@ test('a transition moves the bytes to the cluster of the class, and the old byte
   expect(await world.stored()).toHaveLength(1);
 });
 
+test('a version whose transition cannot be done gets its delete marker on the day of its expiration', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  const { world: opened, admin } = await openClusters('hot,cold', {
+    clock,
+    settings: { SVC_STORAGE_CLASSES: 'default@hot,GLACIER_IR@cold', SVC_LIFECYCLE_RATE: '1000000' },
+  });
+  await using world = opened;
+  const { client, context } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  await configure(world, rule(`${moveIn(10, 'GLACIER_IR')}${expireIn(20)}`, anySize));
+  await client.put('/bucket/key', { body: 'content' });
+  await admin.must('POST', '/clusters/cold/drain', { mode: 'evacuate' });
+  clock.jump(11 * dayMs);
+  await pass(context);
+  expect((await client.get('/bucket/key')).text).toBe('content');
+  expect(await progress(world)).toMatchObject({ undone: 1, expired: 0 });
+  clock.jump(10 * dayMs);
+  await pass(context);
+  expect((await client.get('/bucket/key')).status).toBe(404);
+  expect(await progress(world)).toMatchObject({ undone: 0, expired: 1 });
+  expect((await client.get('/bucket?versions')).all('VersionId')).toHaveLength(2);
+});
+
 test('a pass that is killed at any step is finished by the next leader, and deletes nothing twice', async () => {
   await using world = await openWorld();
   const { client, clock } = world;

@@ -111,16 +111,23 @@ function isTooSmall(
   return move.by.minimumSize !== 'varies_by_storage_class' || !isArchive(move.to);
 }
 
-type Action =
-  | { readonly do: 'expire'; readonly rule: string }
-  | { readonly do: 'transition'; readonly rule: string; readonly storageClass: string };
+interface Expiration {
+  readonly do: 'expire';
+  readonly rule: string;
+}
+interface Transition {
+  readonly do: 'transition';
+  readonly rule: string;
+  readonly storageClass: string;
+}
+type Action = Expiration | Transition;
 
 interface Move extends Due {
   readonly to: string;
 }
 
 /** The coldest storage class among the due moves; undefined when it is not colder than the present one. */
-function coldest(moves: readonly Move[], from: string, now: number): Action | undefined {
+function coldest(moves: readonly Move[], from: string, now: number): Transition | undefined {
   let best: Move | undefined;
   for (const move of moves) {
     if (move.at <= now && isColder(move.to, best?.to ?? from)) best = move;
@@ -140,20 +147,27 @@ interface CurrentVersion extends StoredVersion {
 /**
  * The action that is due now for the latest version of a key. Permanent deletion comes before transition, and transition before a delete
  * marker, which a later pass adds (public API).
+ * @returns with a transition, what is due `otherwise`, when the version cannot be moved
  */
 export function actionOnCurrent(
   lifecycle: Lifecycle,
   version: CurrentVersion,
   now: number,
-): Action | undefined {
+): Expiration | (Transition & { readonly otherwise?: Expiration }) | undefined {
   const due = findExpiration(lifecycle, version);
-  const expiration: Action | undefined =
+  const expiration: Expiration | undefined =
     due === undefined || due.at > now ? undefined : { do: 'expire', rule: due.rule };
   if (expiration !== undefined && !version.isRetained) return expiration;
-  return transitionOfCurrent(lifecycle, version, now) ?? expiration;
+  const transition = transitionOfCurrent(lifecycle, version, now);
+  if (transition === undefined || expiration === undefined) return transition ?? expiration;
+  return { ...transition, otherwise: expiration };
 }
 
-function transitionOfCurrent(lifecycle: Lifecycle, version: StoredVersion, now: number): Action | undefined {
+function transitionOfCurrent(
+  lifecycle: Lifecycle,
+  version: StoredVersion,
+  now: number,
+): Transition | undefined {
   const moves = lifecycle.Rule.flatMap((rule) =>
     rule.Transition.length > 0 && applies(rule, version)
       ? rule.Transition.filter(

@@ -49,8 +49,23 @@ const results = {
   abort: 'aborted',
 } as const satisfies Readonly<Record<DueAction['do'], Result>>;
 
-/** @returns `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again */
-export async function carryOut(ctx: ActCtx, run: Run, action: DueAction): Promise<Result> {
+interface Done {
+  /** `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again. */
+  readonly result: Result;
+  /** Of the action that was carried out. */
+  readonly rule: string;
+}
+
+export async function carryOut(ctx: ActCtx, run: Run, action: DueAction): Promise<Done> {
+  const result = await tryAction(ctx, run, action);
+  const { otherwise } = action.do === 'transition' ? action : {};
+  if (result !== 'undone' || otherwise === undefined) return { result, rule: action.rule };
+  const next = await tryAction(ctx, run, otherwise);
+  // Stretches that have moved have changed the row.
+  return { result: next === 'changed' ? 'undone' : next, rule: otherwise.rule };
+}
+
+async function tryAction(ctx: ActCtx, run: Run, action: DueAction): Promise<Result> {
   if (action.do !== 'abort' && isPending(action.version.row)) return 'undone';
   try {
     return (await commitAction(ctx, run, action)) ? results[action.do] : 'changed';

@@ -43,6 +43,8 @@ export type DueAction =
       readonly version: Stored<ObjectRow>;
       readonly storageClass: string;
       readonly restsOn?: RestsOn;
+      /** What to do when the version cannot be moved. */
+      readonly otherwise?: DueAction;
     }
   | { readonly do: 'end-restore'; readonly rule: string; readonly version: Stored<ObjectRow> }
   | { readonly do: 'abort'; readonly rule: string; readonly upload: StoredSession };
@@ -179,7 +181,10 @@ function decideCurrent({ bucket, lifecycle, now }: Rules, version: Stored<Object
   const isRetained = bucket.versioning === 'Enabled' || (bucket.versioning === 'Suspended' && !isNull);
   const facts = { key, size, modified, storageClass, tags: headers.tags, isRetained };
   const action = actionOnCurrent(lifecycle, facts, now);
-  return action === undefined ? nothing : { ...action, version };
+  if (action === undefined) return nothing;
+  if (action.do === 'expire') return { ...action, version };
+  const { otherwise, ...transition } = action;
+  return { ...transition, version, ...(otherwise && { otherwise: { ...otherwise, version } }) };
 }
 
 function decideNoncurrent(

@@ -279,11 +279,10 @@ async function actOnPage(
         continue;
       }
       await actions(1, signal);
-      const result = await carryOut(ctx, run, action);
+      const { result, rule } = await carryOut(ctx, run, action);
       if (result === 'changed') continue;
       tally.set(result, (tally.get(result) ?? 0) + 1);
-      if (result !== 'held' && result !== 'undone')
-        byRule.set(action.rule, (byRule.get(action.rule) ?? 0) + 1);
+      if (result !== 'held' && result !== 'undone') byRule.set(rule, (byRule.get(rule) ?? 0) + 1);
     }
   });
   for (const [action, count] of tally)
