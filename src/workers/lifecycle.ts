@@ -1,4 +1,4 @@
-/** `lifecycle`: carries out the lifecycle rules of all buckets, a page of each bucket in turn. */
+/** `lifecycle`: carries out the lifecycle rules of all buckets, a page of each bucket in turn, and transitions beside them. */
 import { inParallel } from '../base/concurrency.ts';
 import type { Context } from '../context.ts';
 import { findBucketAccount } from '../domain/common/buckets.ts';
@@ -26,7 +26,54 @@ const ownersAtOnce = 16;
 
 interface BucketTurn {
   readonly listed: LifecycleBucketRow;
+  /** Whether a pass is due; otherwise only transitions of the last one. */
+  readonly hasPass: boolean;
   task: Task<LifecycleProgress> | undefined;
+}
+
+/** Turns of transitions that run at a time, each for another account. */
+const moveTurnsMax = 4;
+/** Nothing but transitions under way: the worker looks for due buckets as often as this. */
+const moveRestMs = 1_000;
+
+/** Turns in which transitions copy bytes. They run beside the turns of passes, which never wait for them. */
+class MoveTurns {
+  readonly shards: ShardRound;
+  /** By account. */
+  readonly #running = new Map<string, { readonly bucketId: string; readonly ended: Promise<unknown> }>();
+
+  constructor(services: Turn) {
+    this.shards = new ShardRound(services, services.signal);
+  }
+
+  get isIdle(): boolean {
+    return this.#running.size === 0;
+  }
+
+  /** The buckets whose transitions move now. */
+  buckets(): ReadonlySet<string> {
+    return new Set([...this.#running.values()].map(({ bucketId }) => bucketId));
+  }
+
+  /** Does nothing where no turn is free: the bucket asks again. */
+  begin(owner: string, bucketId: string, work: () => Promise<unknown>): void {
+    if (this.#running.size >= moveTurnsMax || this.#running.has(owner)) return;
+    const ended = work().finally(() => this.#running.delete(owner));
+    this.#running.set(owner, { bucketId, ended });
+  }
+
+  /** Waits until a turn ends, but not longer than a moment. */
+  async next({ clock }: Pick<LifecycleContext, 'clock'>, signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const rest = clock.sleep(moveRestMs, AbortSignal.any([signal, over.signal]));
+    await Promise.race([rest, ...[...this.#running.values()].map(({ ended }) => ended)]);
+    over.abort();
+  }
+
+  /** Waits until all have ended, after an abort. */
+  async end(): Promise<void> {
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  }
 }
 
 interface Passes {
@@ -40,6 +87,7 @@ interface Passes {
    * failure is thrown, so `svc_worker_panic_total` counts one for a round, however many buckets failed. Each of them has its own error noted.
    */
   readonly round?: ShardRound | undefined;
+  readonly moves?: MoveTurns;
 }
 
 export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
@@ -56,28 +104,41 @@ export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
   async step(context, saved, services) {
     const { signal, yieldToClients } = services;
     const { behind, term, actions, bytes, round = new ShardRound(services, signal) } = saved;
-    const { turns, isEnd } = await findTurns(context, { behind, services });
+    const { moves = new MoveTurns(services) } = saved;
+    const { turns, isEnd } = await findTurns(context, { behind, services, moves });
     const left = await takeTurns(context, turns, async (turn) => {
       if (signal.aborted) return false;
       await yieldToClients(signal);
-      const step: Step = { ...turn, term, actions, bytes, signal };
+      const step = (isMoving: boolean): Step => ({ ...turn, term, actions, bytes, isMoving, signal });
       const { bucket: name, bucketId: id } = turn.listed;
       const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
+      const shard = { id, name, onFailure };
       let isBusy = false;
-      await round.work({ id, name, onFailure }, async () => {
-        const stepped = await stepBucket(context, step);
-        isBusy = stepped?.isBusy === true;
-        if (isBusy) turn.task = stepped?.task;
-      });
+      const hasSucceeded =
+        !turn.hasPass ||
+        (await round.work(shard, async () => {
+          const stepped = await stepBucket(context, step(false));
+          isBusy = stepped?.isBusy === true;
+          turn.task = stepped?.task;
+        }));
+      const { owner, moves: due } = turn.task?.state ?? {};
+      if (hasSucceeded && !isBusy && due !== undefined)
+        moves.begin(owner ?? '', id, () => moves.shards.work(shard, () => stepBucket(context, step(true))));
       return isBusy;
     });
-    if (signal.aborted) return { is: 'idle' };
+    if (signal.aborted) {
+      await moves.end();
+      return { is: 'idle' };
+    }
     await reportPasses(context, left);
+    moves.shards.end();
     if (isEnd) round.end();
+    const isMoving = !moves.isIdle;
+    if (isMoving && left.length === 0 && isEnd) await moves.next(context, signal);
     const next = isEnd ? {} : { behind: turns.at(-1)?.listed.bucketId, round };
     // After a round in several units there may be buckets again at its beginning.
-    const isBusy = left.length > 0 || !isEnd || behind !== undefined;
-    return { is: isBusy ? 'busy' : 'idle', saved: { term, actions, bytes, ...next } };
+    const isBusy = left.length > 0 || !isEnd || behind !== undefined || isMoving;
+    return { is: isBusy ? 'busy' : 'idle', saved: { term, actions, bytes, moves, ...next } };
   },
 });
 
@@ -147,7 +208,11 @@ async function reportPasses(
 /** The buckets that are due, by id, from the first one behind `behind`. The lists of late buckets and of progress have the same order. */
 async function findTurns(
   context: LifecycleContext,
-  { behind, services }: { readonly behind: string | undefined; readonly services: Turn },
+  {
+    behind,
+    services,
+    moves,
+  }: { readonly behind: string | undefined; readonly services: Turn; readonly moves: MoveTurns },
 ): Promise<{ readonly turns: readonly BucketTurn[]; readonly isEnd: boolean }> {
   const now = await lockTime(context);
   const { metadata, clock } = context;
@@ -155,17 +220,20 @@ async function findTurns(
   const findProgress = inOrder(everyTask(metadata, lifecycleTasks, { after: behind }), ({ name }) => name);
   const findLate = inOrder(lateBuckets(metadata, behind), (id) => id);
   const runAt = services.runAt();
+  // As of now: the progress that is read below may be older than the end of such a turn.
+  const moving = moves.buckets();
   const turns: BucketTurn[] = [];
   for await (const page of soundPages(scanLifecycleBuckets(metadata, behind), pageRows))
     for (const { row } of page) {
       await rest();
-      if (row.bucketId === behind) continue;
+      if (row.bucketId === behind || moving.has(row.bucketId)) continue;
       const task = await findProgress(row.bucketId);
       const hasLate = (await findLate(row.bucketId)) !== undefined;
-      if (!isDue(row, task, { now, hasLate, runAt })) continue;
+      const hasPass = isDue(row, task, { now, hasLate, runAt });
+      if (!hasPass && task?.state.moves === undefined) continue;
       if (services.shards?.isResting(row.bucketId)) continue;
       if (turns.length === turnsMax) return { turns, isEnd: false };
-      turns.push({ listed: row, task });
+      turns.push({ listed: row, hasPass, task });
     }
   return { turns, isEnd: true };
 }

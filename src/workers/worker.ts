@@ -231,7 +231,7 @@ export class ShardRound {
    * @returns whether the work succeeded. A failure after an abort is dropped: the abort may be its cause, and the next
    * run repeats the work.
    */
-  async work({ id, name, onFailure }: Shard, work: () => Promise<void>): Promise<boolean> {
+  async work({ id, name, onFailure }: Shard, work: () => Promise<unknown>): Promise<boolean> {
     try {
       await work();
       this.#rests?.succeeded(id);

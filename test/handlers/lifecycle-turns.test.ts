@@ -1,4 +1,5 @@
 /** Whose turn it is in the lifecycle worker: the number of an account's buckets delays no other account. */
+import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
@@ -6,8 +7,10 @@ import { lifecycleTasks } from '../../src/domain/lifecycle/progress.ts';
 import { everyTask, putTask } from '../../src/metadata/background/tasks.ts';
 import { insertBucket } from '../../src/metadata/buckets/buckets.ts';
 import { listLifecycleBucket } from '../../src/metadata/objects/ages.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { ShardPanic, ShardRests, unsupervised } from '../../src/workers/worker.ts';
+import { openClusters } from '../support/clusters.ts';
 import { countRows, type SeenRows } from '../support/counted-rows.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -130,6 +133,62 @@ test('a unit reads the rows of the buckets that have a turn, and those whose pro
     if (due.has(state.bucket)) expect(state.owner).toBeDefined();
   for (const bucket of names)
     expect((await world.client.get(`/${bucket}?list-type=2`)).all('Key')).toEqual([]);
+});
+
+test('buckets expire within seconds while a large version of another one moves, and so does its own bucket', async () => {
+  let now = Date.UTC(2026, 0, 1, 12);
+  const clock: Clock = { ...systemClock, now: () => now };
+  const { world: opened, admin } = await openClusters('hot,cold', {
+    clock,
+    settings: {
+      ...settings,
+      SVC_STORAGE_CLASSES: 'default@hot,GLACIER_IR@cold',
+      SVC_LIFECYCLE_BYTES_RATE: '1MiB',
+    },
+  });
+  await using world = opened;
+  const { client, context } = world;
+  const moving =
+    '<Rule><ID>m</ID><Status>Enabled</Status><Prefix>large</Prefix><Transition><Days>1</Days><StorageClass>GLACIER_IR</StorageClass></Transition></Rule>' +
+    '<Rule><ID>e</ID><Status>Enabled</Status><Prefix>small</Prefix><Expiration><Days>2</Days></Expiration></Rule>';
+  await client.put('/moving');
+  const rules = `<LifecycleConfiguration>${moving}</LifecycleConfiguration>`;
+  expect((await client.put('/moving?lifecycle', { body: rules })).status).toBe(200);
+  const large = randomBytes(6 * 1024 ** 2);
+  const uploadId = (await client.post('/moving/large?uploads')).one('UploadId');
+  const parts: string[] = [];
+  for (const part of [1, 2, 3, 4]) {
+    const put = await client.put(`/moving/large?partNumber=${part}&uploadId=${uploadId}`, { body: large });
+    parts.push(`<Part><PartNumber>${part}</PartNumber><ETag>${put.header('etag')}</ETag></Part>`);
+  }
+  const done = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
+  expect((await client.post(`/moving/large?uploadId=${uploadId}`, { body: done })).status).toBe(200);
+  await client.put('/moving/small', { body: 'x' });
+  const others = Array.from({ length: 6 }, (_, index) => `other-${index}`);
+  for (const bucket of others) await fill(client, bucket, 1);
+
+  const stop = new AbortController();
+  const unit = carryOutLifecycles(context, 1);
+  const run = (async () => {
+    while (!stop.signal.aborted) if ((await unit(stop.signal)) === 'idle') await systemClock.sleep(10);
+  })();
+  const until = { timeout: 60_000, interval: 50 };
+  const state = async () => (await admin.must('GET', '/buckets/moving/lifecycle'))['state'];
+  const classOf = async () => (await client.head('/moving/large')).header('*-storage-class') ?? 'STANDARD';
+  const live = async (bucket: string) => (await client.get(`/${bucket}?list-type=2`)).all('Key');
+  await expect.poll(state, until).toBe('done');
+  now += 1.6 * dayMs;
+  await expect.poll(async () => (await Promise.all(others.map(live))).flat(), until).toEqual([]);
+  // Its own bucket: the next pass begins while the version moves.
+  now += dayMs;
+  await expect.poll(() => live('moving'), until).toEqual(['large']);
+  expect(await classOf()).toBe('STANDARD');
+  expect(await state()).toBe('running');
+  await expect.poll(classOf, until).toBe('GLACIER_IR');
+  stop.abort();
+  await run;
+  const found = await client.get('/moving/large', { headers: { range: 'bytes=0-99' } });
+  expect(Buffer.from(found.bytes).equals(large.subarray(0, 100))).toBe(true);
 });
 
 /** Copies of a bucket under other names and ids, which are due. */

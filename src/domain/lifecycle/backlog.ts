@@ -67,7 +67,10 @@ export async function countBacklog(
   let backlog = 0;
   let oldest: number | undefined;
   let isBacklogCut = false;
-  for await (const rows of duePages(ctx, due, { from: progress.position, max: countedMax })) {
+  for await (const rows of duePages(ctx, due, {
+    from: progress.position ?? progress.moves,
+    max: countedMax,
+  })) {
     for (const row of rows) {
       backlog += 1;
       oldest = Math.min(oldest ?? row.day, row.day);
@@ -151,7 +154,8 @@ export async function countAllBacklogs(
   for await (const { name, state: progress } of everyTask(ctx.metadata, lifecycleTasks)) {
     isCut ||= ctx.clock.elapsed() >= until;
     if (isCut) break;
-    if (progress.finishedAt !== undefined || progress.indexing.at !== 'done') continue;
+    if (progress.finishedAt !== undefined && progress.moves === undefined) continue;
+    if (progress.indexing.at !== 'done') continue;
     const bucket = (await findBucket(ctx.metadata, progress.bucket))?.row;
     if (bucket?.id !== name) continue;
     const lifecycle = await readRules(ctx, bucket);

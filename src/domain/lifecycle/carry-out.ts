@@ -35,10 +35,12 @@ export interface Run {
   readonly requestId: string;
   readonly pace: Pace;
   readonly signal: AbortSignal;
+  /** Whether the turn is over: a transition then leaves the rest of its bytes to the next one. */
+  isOver(): boolean;
 }
 
 /** The part of a tally that an action adds to. */
-type Result = Exclude<keyof Tally, 'read'> | 'changed';
+type Result = Exclude<keyof Tally, 'read'> | 'changed' | 'begun';
 
 const results = {
   expire: 'expired',
@@ -50,7 +52,10 @@ const results = {
 } as const satisfies Readonly<Record<DueAction['do'], Result>>;
 
 interface Done {
-  /** `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again. */
+  /**
+   * `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again, `begun` when the next turn moves
+   * more bytes of the version.
+   */
   readonly result: Result;
   /** Of the action that was carried out. */
   readonly rule: string;
@@ -68,7 +73,8 @@ export async function carryOut(ctx: ActCtx, run: Run, action: DueAction): Promis
 async function tryAction(ctx: ActCtx, run: Run, action: DueAction): Promise<Result> {
   if (action.do !== 'abort' && isPending(action.version.row)) return 'undone';
   try {
-    return (await commitAction(ctx, run, action)) ? results[action.do] : 'changed';
+    const done = await commitAction(ctx, run, action);
+    return done === 'begun' ? done : done ? results[action.do] : 'changed';
   } catch (cause) {
     run.signal.throwIfAborted();
     if (cause instanceof Refusal && cause.code === 'AccessDenied') return 'held';
@@ -81,7 +87,7 @@ async function tryAction(ctx: ActCtx, run: Run, action: DueAction): Promise<Resu
   }
 }
 
-async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<boolean> {
+async function commitAction(ctx: ActCtx, run: Run, action: DueAction): Promise<boolean | 'begun'> {
   const { bucket, requestId } = run;
   const record = recordAction(ctx, run, action);
   if (action.do === 'abort') {
@@ -160,11 +166,12 @@ interface Transition {
   readonly requestId: string;
   readonly pace: Pace;
   readonly signal: AbortSignal;
+  isOver(): boolean;
   readonly record: Recorder;
 }
 
 /** @returns false when the version changed meanwhile */
-async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolean> {
+async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolean | 'begun'> {
   const { bucket, version, storageClass, requestId, pace, signal } = transition;
   const { row } = version;
   const to = await placeWrite(ctx, { bucket, storageClass }, row.uploadId ?? row.requestId);
@@ -174,8 +181,16 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
   for await (const extent of readExtents(ctx.metadata, row.manifest))
     if (isRewritten || extent.cluster !== to) leaving.add(extent.id);
   if (leaving.size > 0) {
+    let isCut = false;
+    const isOver = () => {
+      isCut = transition.isOver();
+      return isCut;
+    };
     const move = { bucket, row: { ...row, storageClass }, to, pace, signal };
-    if (!(await moveVersion(ctx, { ...move, leaves: ({ id }) => leaving.has(id) }))) return false;
+    // What was written again to the same upstream cannot be told from what was not, so there a version moves in one turn.
+    const cut = isRewritten ? {} : { isOver };
+    if (!(await moveVersion(ctx, { ...move, ...cut, leaves: ({ id }) => leaving.has(id) }))) return false;
+    if (isCut) return 'begun';
   }
   const restsOn = openChecks(transition.restsOn);
   const { done } = await changeKey(ctx, {

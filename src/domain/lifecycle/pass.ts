@@ -1,4 +1,7 @@
-/** A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. */
+/**
+ * A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. A pass
+ * leaves transitions to steps of their own, which begin after it, so that deletions never wait until bytes are copied.
+ */
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -61,8 +64,8 @@ const pageRows = 1_000;
 /** Keys that are worked on at a time. A local store writes what comes together in one transaction. */
 const atOnce = { local: 128, distant: 16 } as const;
 /**
- * A turn of a bucket begins no further action after this time, and copies no more bytes than this unless one version has more: a bucket
- * with large transitions must not delay the rules of others. What is left is done in its next turn.
+ * A turn of a bucket begins no further action after this time, nor the copy of a further extent, and begins transitions of no more bytes than
+ * this unless one version has more: a bucket must not delay the rules of others. What is left is done in its next turn.
  */
 const turnMs = 5_000;
 const turnBytesMax = 1024 ** 3;
@@ -79,13 +82,15 @@ export interface Step {
   readonly actions: Pace;
   /** The same for bytes that transitions copy. */
   readonly bytes: Pace;
+  /** The step carries out transitions only, those that the last pass has found. */
+  readonly isMoving?: boolean;
   readonly signal: AbortSignal;
 }
 
 /** Entries on old days, as of an import, a resync or a roll-back, begin no pass earlier than this after the last one. */
 const lateRestMs = 10 * 60_000;
 
-/** Whether a bucket needs a step now. */
+/** Whether a bucket needs a step of a pass now. */
 export const isDue = (
   { token }: LifecycleBucketRow,
   task: Task<LifecycleProgress> | undefined,
@@ -124,13 +129,23 @@ export async function stepBucket(
   }
   const bucket = found.row;
   const now = await lockTime(ctx);
+  const isMoving = turn.isMoving === true && task?.state.moves !== undefined;
   const isRestart =
+    !isMoving &&
     task?.state.token === listed.token &&
     beginsForLate(task.state, now) &&
     (await hasLateVersions(ctx.metadata, bucket.id));
-  const begun = { ...begin(bucket, step, { now, isRestart }), owner: bucket.owner };
+  const begun = {
+    ...(isMoving ? task.state : begin(bucket, step, { now, isRestart })),
+    owner: bucket.owner,
+  };
+  const passing = { bucket, state: begun, now };
   // Such a version may come while a page is read, so its announcement is removed before the first one.
-  const state = isRestart ? begun : await advance(ctx, step, { bucket, state: begun, now });
+  const state = isRestart
+    ? begun
+    : isMoving
+      ? await advanceMoves(ctx, step, passing)
+      : await advance(ctx, step, passing);
   // By the end of the step: the buckets of an account take turns in the order of this time.
   const progress = advanceProgress(task?.progress, measurePass(state), await ctx.metadata.now());
   const outcome = await putTask(ctx.metadata, lifecycleTasks, {
@@ -157,10 +172,10 @@ async function removeProgress(
   if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
 }
 
-const measurePass = ({ bucket, startedAt, finishedAt, tally }: LifecycleProgress): Measure => ({
+const measurePass = ({ bucket, startedAt, finishedAt, tally, moves }: LifecycleProgress): Measure => ({
   bucket,
   startedAt,
-  finishedAt,
+  finishedAt: moves === undefined ? finishedAt : undefined,
   done: { count: tally.read },
 });
 
@@ -176,7 +191,7 @@ function begin(
   const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
-  const { finishedAt: _, position: __, ...retained } = state;
+  const { finishedAt: _, position: __, moves: ___, ...retained } = state;
   // Another token: the rules have changed, or an operator asked for a pass. A clock that was ahead may have taken later
   // days for the first ones.
   if (state.token !== token || isRestart || isAhead(state.startedAt, now))
@@ -206,12 +221,12 @@ async function advance(
   }
   const due = { bucket, first: state.first, windows: openWindows(lifecycle, now) };
   const { rows, next } = await readDuePage(ctx.metadata, due, { from: state.position, max: pageRows });
-  const { tally, byRule, firstLeft } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
-  const counted = {
-    ...state,
-    tally: addTally(state.tally, tally),
-    byRule: addRules(state.byRule, byRule),
-  };
+  const { firstMove, firstLeft, ...done } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
+  const counted = addResults(state, done);
+  if (firstMove !== undefined && counted.moves === undefined) {
+    const before = rows[firstMove - 1];
+    counted.moves = before === undefined ? state.position : positionBehind(due, before);
+  }
   if (firstLeft !== undefined) {
     // Entries behind it that are done are removed, or skipped when the page is read again.
     const before = rows[firstLeft - 1];
@@ -219,6 +234,34 @@ async function advance(
   }
   return next === undefined ? end(counted, { lifecycle, now }) : { ...counted, position: next };
 }
+
+/** A page of the transitions that the last pass has found. */
+async function advanceMoves(
+  ctx: PassCtx,
+  step: Step,
+  { bucket, state, now }: Passing,
+): Promise<LifecycleProgress> {
+  const { moves: from, ...ended } = state;
+  const lifecycle = await readRules(ctx, bucket);
+  if (lifecycle === undefined || from === undefined) return ended;
+  const due = { bucket, first: state.first, windows: openWindows(lifecycle, now) };
+  const { rows, next } = await readDuePage(ctx.metadata, due, { from, max: pageRows });
+  const { firstLeft, ...done } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
+  const before = firstLeft === undefined ? undefined : rows[firstLeft - 1];
+  const moves = firstLeft === undefined ? next : before === undefined ? from : positionBehind(due, before);
+  const counted = addResults(ended, done);
+  if (moves !== undefined) return { ...counted, moves };
+  return counted.tally.undone > 0 ? { ...counted, nextAt: Math.min(state.nextAt, now + retryMs) } : counted;
+}
+
+const addResults = (
+  state: LifecycleProgress,
+  { tally, byRule }: Pick<Results, 'tally' | 'byRule'>,
+): { -readonly [Name in keyof LifecycleProgress]: LifecycleProgress[Name] } => ({
+  ...state,
+  tally: addTally(state.tally, tally),
+  byRule: addRules(state.byRule, byRule),
+});
 
 function end(
   { position: _, ...state }: LifecycleProgress,
@@ -236,19 +279,24 @@ interface Page {
   readonly rows: readonly AgeRow[];
 }
 
-async function actOnPage(
-  ctx: PassCtx,
-  { actions, bytes, signal }: Step,
-  { bucket, lifecycle, now, rows }: Page,
-): Promise<{
+interface Results {
   readonly tally: Partial<Tally>;
   readonly byRule: ReadonlyMap<string, number>;
+  /** The index of the first row whose transition is due, in a pass. */
+  readonly firstMove: number | undefined;
   /** The index of the first row that is left to the next turn. */
   readonly firstLeft: number | undefined;
-}> {
+}
+
+async function actOnPage(
+  ctx: PassCtx,
+  { actions, bytes, signal, isMoving = false }: Step,
+  { bucket, lifecycle, now, rows }: Page,
+): Promise<Results> {
   const requestId = drawId(ctx.random);
-  const run: Run = { bucket, requestId, pace: bytes, signal };
   const turn = openTurn(ctx);
+  const run: Run = { bucket, requestId, pace: bytes, signal, isOver: turn.isOver };
+  const moves = new Set<AgeRow>();
   const left = new Set<AgeRow>();
   const tally = new Map<keyof Tally, number>();
   const byRule = new Map<string, number>();
@@ -267,10 +315,14 @@ async function actOnPage(
         left: 'a version is left to a later pass of its lifecycle rules',
         run: () => findDueAction(ctx.metadata, { bucket, lifecycle, now }, age),
       });
-      if (action === undefined) tally.set('undone', (tally.get('undone') ?? 0) + 1);
+      if (action === undefined && !isMoving) tally.set('undone', (tally.get('undone') ?? 0) + 1);
       if (action === undefined || action.do === 'nothing') continue;
       if (action.do === 'stale') {
         await ctx.metadata.apply([removeAge(age)]);
+        continue;
+      }
+      if ((action.do === 'transition') !== isMoving) {
+        if (!isMoving) moves.add(age);
         continue;
       }
       // The first row always has its turn, so that each turn comes further, also where an action fails again and again.
@@ -281,6 +333,10 @@ async function actOnPage(
       await actions(1, signal);
       const { result, rule } = await carryOut(ctx, run, action);
       if (result === 'changed') continue;
+      if (result === 'begun') {
+        left.add(age);
+        continue;
+      }
       tally.set(result, (tally.get(result) ?? 0) + 1);
       if (result !== 'held' && result !== 'undone') byRule.set(rule, (byRule.get(rule) ?? 0) + 1);
     }
@@ -289,10 +345,14 @@ async function actOnPage(
     if (action !== 'read') ctx.telemetry.count('svc_lifecycle_actions_total', { action }, count);
   const done = [...byRule.values()].reduce((sum, count) => sum + count, 0);
   if (done > 0) await audit(ctx, { bucket, requestId, now, count: done });
-  const first = rows.findIndex((row) => left.has(row));
+  const firstOf = (found: ReadonlySet<AgeRow>): number | undefined => {
+    const first = rows.findIndex((row) => found.has(row));
+    return first === -1 ? undefined : first;
+  };
+  const firstLeft = firstOf(left);
   // Rows behind it are read again.
-  tally.set('read', first === -1 ? rows.length : first);
-  return { tally: Object.fromEntries(tally), byRule, firstLeft: first === -1 ? undefined : first };
+  if (!isMoving) tally.set('read', firstLeft ?? rows.length);
+  return { tally: Object.fromEntries(tally), byRule, firstMove: firstOf(moves), firstLeft };
 }
 
 /** The limits of one turn of a bucket: its time, and the bytes of its transitions. */
@@ -434,7 +494,9 @@ export async function findLifecycle(ctx: QueryCtx, name: string): Promise<Lifecy
     isDue(listed.row, task, { now, hasLate: await hasLateVersions(ctx.metadata, bucket.id) });
   const progress = task?.state;
   // A pass has read everything that was due, until the next one.
-  const isIdle = progress === undefined || (!isWaiting && progress.finishedAt !== undefined);
+  const isIdle =
+    progress === undefined ||
+    (!isWaiting && progress.finishedAt !== undefined && progress.moves === undefined);
   const backlog = isIdle
     ? noBacklog
     : await countBacklog(ctx, { bucket, lifecycle, progress, now }, ctx.clock.elapsed() + countMs);

@@ -65,6 +65,8 @@ export interface LifecycleProgress {
   readonly first: Readonly<Record<AgeKind, number>>;
   /** The position of a pass that runs; absent between passes. */
   readonly position?: Position;
+  /** Transitions from here on are due, and are carried out after the pass; absent: none. */
+  readonly moves?: Position;
   /** Of the pass that runs, or of the last one. */
   readonly tally: Tally;
   /** Actions by the id of their rule. */

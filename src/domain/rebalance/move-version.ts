@@ -33,6 +33,8 @@ export interface Move {
   readonly row: ObjectRow;
   readonly to: string;
   leaves(extent: Extent): boolean;
+  /** Asked before each further extent: true leaves the rest to a later move. */
+  isOver?(): boolean;
   readonly pace: Pace;
   readonly signal: AbortSignal;
 }
@@ -45,9 +47,13 @@ const requestId = 'rebalance';
  * @throws ServiceUnavailable when the target was drained and found empty meanwhile; what has moved before stays moved
  */
 export async function moveVersion(ctx: MoveCtx, move: Move): Promise<boolean> {
+  let isFirst = true;
   for await (const stretch of readStretches(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
-    if (leaving.length > 0 && !(await moveStretch(ctx, move, { stretch, leaving }))) return false;
+    if (leaving.length === 0) continue;
+    if (!isFirst && move.isOver?.()) break;
+    isFirst = false;
+    if (!(await moveStretch(ctx, move, { stretch, leaving }))) return false;
   }
   return true;
 }
@@ -65,6 +71,7 @@ async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leavi
   let isCommitting = false;
   try {
     for (const piece of leaving) {
+      if (copies.size > 0 && move.isOver?.()) break;
       const { extent: from } = piece;
       const id = `${op.id}.${stored.length}`;
       const owner = toOwner(row, piece);
@@ -79,7 +86,8 @@ async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leavi
     }
     await assertNotEmptied(ctx, to);
     isCommitting = true;
-    const taken = await takeOver(ctx, move, { stretch, leaving, op, copies });
+    const copied = leaving.filter(({ extent }) => copies.has(extent.id));
+    const taken = await takeOver(ctx, move, { stretch, leaving: copied, op, copies });
     if (!taken) await discard(ctx, [...copies.values()]);
     await ctx.metadata.end(op);
     return taken;

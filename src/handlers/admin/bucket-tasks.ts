@@ -164,7 +164,8 @@ export const GetLifecycle: AdminHandler<'GetLifecycle'> = async (ctx, { params }
   const report = await findLifecycle(ctx, params.get('name') ?? '');
   const { progress, backlog, isBacklogCut, oldestDueDay, isWaiting } = report;
   if (progress === undefined) return jsonReply({ state: isWaiting ? 'waiting' : 'none' });
-  const { indexing, tally, startedAt, finishedAt, nextAt } = progress;
+  const { indexing, tally, startedAt, nextAt } = progress;
+  const finishedAt = progress.moves === undefined ? progress.finishedAt : undefined;
   const state = indexing.at !== 'done' ? 'indexing' : finishedAt === undefined ? 'running' : 'done';
   const ms = state === 'running' ? (await ctx.metadata.now()) - startedAt : 0;
   return jsonReply({
