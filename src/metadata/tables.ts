@@ -198,6 +198,8 @@ export const objects = table({
     unsent: optional(bool()),
     /** Of a replica: the ETag is the source's, and could not be computed from the content. */
     etagUnverified: optional(bool()),
+    /** Of a version that waits to be replicated: the stamp of its last task, where changes that no rule selected followed it. */
+    pendingStamp: optional(text()),
   },
 });
 export interface ObjectRow extends RowOf<typeof objects> {}
@@ -302,6 +304,7 @@ export const versionColumns = {
   trace: { ...nowhere, setBy: ['replica'], isSent: true },
   unsent: nowhere,
   etagUnverified: { ...nowhere, setBy: ['replica'] },
+  pendingStamp: nowhere,
 } as const satisfies Readonly<Record<keyof ObjectRow, ColumnUse>>;
 
 type Uses = typeof versionColumns;

@@ -24,6 +24,7 @@ import {
   never,
   openSite,
   refusal,
+  rule,
   run,
   type Site,
   settings,
@@ -103,6 +104,47 @@ test('a replica and a version whose tasks SVC_QUEUE_RETENTION drops no longer wa
   expect(await statusOf(b, '/bucket/replica')).toBe('REPLICA');
   expect(await statusOf(b, '/bucket/own')).toBe('FAILED');
 });
+
+const busy = () => refusal(503, 'SlowDown');
+const tagging = (value: string): string =>
+  `<Tagging><TagSet><Tag><Key>rep</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
+
+test.each(['overdue', 'delivered'])(
+  'a version whose later changes no rule selects does not stay PENDING: %s',
+  async (how) => {
+    const [near, far] = await Promise.all([
+      openSite({ settings: { ...settings, SVC_REPLICATION_RETRY_MAX: '5s' } }),
+      openSite(),
+    ]);
+    await link(near, far);
+    const { client } = near.world;
+    // One without a configuration any more, and one whose former tags do not meet the filter any more.
+    await client.put('/bucket/a', { body: 'x' });
+    await client.delete('/bucket?replication');
+    await client.put('/bucket/a?tagging', { body: tagging('no') });
+    const filter = '<Filter><Tag><Key>rep</Key><Value>yes</Value></Tag></Filter>';
+    const body = rule('far')
+      .replace('<Filter/>', filter)
+      .replace('<DeleteMarkerReplication><Status>Enabled', '<DeleteMarkerReplication><Status>Disabled');
+    expect((await client.put('/bucket?replication', { body })).text).toBe('');
+    await client.put('/bucket/b', { body: 'x', headers: { 'x-amz-tagging': 'rep=yes' } });
+    const tag = async (value: string) =>
+      expect((await client.put('/bucket/b?tagging', { body: tagging(value) })).status).toBe(200);
+    // The first one is queued, because the version met the filter before it.
+    await tag('no');
+    if (how === 'delivered')
+      far.before = (target) => (/\/b\?replica=/.test(target) ? tag('sent') : undefined);
+    else {
+      far.instead = busy;
+      await tag('other');
+    }
+    expect(await statusOf(near, '/bucket/b')).toBe('PENDING');
+    run(near);
+    for (const key of ['a', 'b'])
+      await settled(near, `/bucket/${key}`, how === 'delivered' ? 'COMPLETED' : 'FAILED');
+    expect((await headOf(near, 'b'))?.pendingStamp).toBeUndefined();
+  },
+);
 
 /** As a DeleteBucket whose process ended before it raised the fence: for 30 s every commit in the bucket is refused. */
 const holdClosed = async (site: Site): Promise<void> =>

@@ -17,7 +17,7 @@ import { type Amount, type Freed, nothing, sum } from '../quotas/amounts.ts';
 import { assertSize, hasQuota, type Reservation, withReservation } from '../quotas/reservation.ts';
 import type { ReadHead } from './conditions.ts';
 import { assertRemovable, lockTime } from './object-lock.ts';
-import { replicated } from './replication-queue.ts';
+import { replicated, withPendingStamp } from './replication-queue.ts';
 import { type Plan, wasSent } from './versions.ts';
 
 export type CommitCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
@@ -98,7 +98,11 @@ async function changeReserved(
     if (decided === undefined) return { done: 'nothing' };
     const { requestId, isByLifecycle } = change;
     const mayReplicate = isReplicated(bucket) && (!isByLifecycle || ctx.config.SVC_REPLICATION_LIFECYCLE);
-    const plan = mayReplicate ? await replicated(ctx, decided, { bucket, requestId }) : decided;
+    const plan = mayReplicate
+      ? await replicated(ctx, decided, { bucket, requestId })
+      : decided.amended === undefined
+        ? decided
+        : withPendingStamp(decided);
     if (plan.gone.some(({ lock }) => lock !== undefined)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];

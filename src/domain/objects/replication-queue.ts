@@ -21,7 +21,7 @@ export async function replicated(
   { bucket, requestId }: { readonly bucket: BucketRow; readonly requestId: string },
 ): Promise<Plan> {
   const { Role: role = '', Rule: [rule] = [] } = (await readDocument(ctx, bucket, bucketReplication)) ?? {};
-  if (rule === undefined || rule.Status !== 'Enabled') return plan;
+  if (rule === undefined || rule.Status !== 'Enabled') return withPendingStamp(plan);
   const subject = plan.fresh ?? plan.amended;
   const queue = (row: ObjectRow, removed?: true): Promise<SideChange> =>
     queueTask(ctx, { bucket, role, rule, row, requestId, removed });
@@ -30,21 +30,38 @@ export async function replicated(
     const removals = await Promise.all(plan.gone.filter(wasSent).map((row) => queue(row, true)));
     return { ...plan, then: [...(plan.then ?? []), ...removals] };
   }
-  if (!concerns(rule, plan)) return plan;
+  if (!concerns(rule, plan)) return withPendingStamp(plan);
   const row = await queue(subject);
-  const pending = markPending(subject);
-  return {
-    ...plan,
-    changes: plan.changes.map((change) =>
-      'put' in change && change.put === subject ? { ...change, put: pending } : change,
-    ),
-    ...(plan.fresh === undefined ? { amended: pending } : { fresh: pending }),
-    then: [...(plan.then ?? []), row],
-  };
+  return { ...replaceSubject(plan, subject, markPending(subject)), then: [...(plan.then ?? []), row] };
 }
 
+const replaceSubject = (plan: Plan, subject: ObjectRow, row: ObjectRow): Plan => ({
+  ...plan,
+  changes: plan.changes.map((change) =>
+    'put' in change && change.put === subject ? { ...change, put: row } : change,
+  ),
+  ...(plan.fresh === undefined ? { amended: row } : { fresh: row }),
+});
+
+/**
+ * A change that queues no task leaves a version to the task that it waits for, which stores its status: the plan with the stamp of that
+ * task.
+ */
+export function withPendingStamp(plan: Plan): Plan {
+  const { amended, former } = plan;
+  if (amended === undefined || former === undefined || !isPending(amended)) return plan;
+  const stamp = pendingStamp(former);
+  return pendingStamp(amended) === stamp
+    ? plan
+    : replaceSubject(plan, amended, { ...amended, pendingStamp: stamp });
+}
+
+/** The stamp of the last task of a version that waits to be replicated. */
+export const pendingStamp = (row: Pick<ObjectRow, 'pendingStamp' | 'stamp' | 'version'>): string =>
+  row.pendingStamp ?? effectiveStamp(row);
+
 /** The row of a version that is queued. A replica stays one for its readers; it is sent on to the sites that it has not passed. */
-export const markPending = (row: ObjectRow): ObjectRow =>
+export const markPending = ({ pendingStamp: _, ...row }: ObjectRow): ObjectRow =>
   row.replication === 'REPLICA' ? { ...row, unsent: true } : { ...row, replication: 'PENDING' };
 
 /** Whether a destination is still to get the version. */
@@ -69,6 +86,8 @@ export async function queueTask(
   { bucket, role, rule, row, requestId, removed, isResync, restores }: Queued,
 ): Promise<SideChange> {
   const { key, version, isNull, marker, size, replication } = row;
+  // A resync queues a version that waits already, and leaves its row as it is.
+  const stamp = isResync && isPending(row) ? pendingStamp(row) : effectiveStamp(row);
   const hasContent = !removed && !marker && size > 0 && replication !== 'COMPLETED';
   const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
   const task: ReplicationTask = {
@@ -80,7 +99,7 @@ export async function queueTask(
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
     ...(restores ? { restores } : {}),
-    stamp: effectiveStamp(row),
+    stamp,
     ...(hasContent ? { bytes: size } : {}),
   };
   const slot = laneSlot(nameLane(rule.Destination.Bucket), key);

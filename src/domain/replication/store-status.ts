@@ -26,7 +26,7 @@ import {
 import { services } from '../deliveries/service-write.ts';
 import { eventChanges, hasListener } from '../events/events.ts';
 import { endsDelivery } from '../lanes/pass.ts';
-import { effectiveStamp } from '../objects/stamp.ts';
+import { pendingStamp } from '../objects/replication-queue.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
@@ -39,8 +39,8 @@ interface StatusChange {
 }
 
 /**
- * Stores a status, unless tags, ACL or lock have changed since: then the task of that change stores one. A row that changed otherwise,
- * because its bytes were moved, gets it all the same.
+ * Stores a status, unless a change of tags, ACL or lock has queued a task since: then that task stores one. A row that changed otherwise,
+ * because its bytes were moved, or in a way that no rule selects, gets it all the same.
  * @returns whether it was stored
  */
 async function storeStatus(
@@ -56,7 +56,7 @@ async function storeStatus(
     if (
       found === undefined ||
       found.row.version !== version ||
-      effectiveStamp(found.row) !== effectiveStamp(sent.row)
+      pendingStamp(found.row) !== pendingStamp(sent.row)
     )
       return false;
     const { row, revision }: Stored<ObjectRow> = found;
@@ -88,7 +88,7 @@ async function refreshIfThere(ctx: Ctx, bucket: BucketRow): Promise<BucketRow | 
 
 /** A replica stays one, and no longer waits. @returns nothing where the row has its last status already */
 function withStatus(
-  { unsent, ...row }: ObjectRow,
+  { unsent, pendingStamp: _, ...row }: ObjectRow,
   replication: StatusChange['replication'],
 ): ObjectRow | undefined {
   if (row.replication === 'REPLICA') return unsent ? row : undefined;
@@ -115,7 +115,7 @@ export const complete = async (
   });
 };
 
-/** The version of a task is not sent. Where it has changed since, the task of that change decides about its status. */
+/** The version of a task is not sent. Where a change has queued another task since, that one decides about its status. */
 export async function storeFailed(
   ctx: Ctx,
   row: HourlyRow,
@@ -126,7 +126,7 @@ export async function storeFailed(
   if (bucket?.id !== task.bucketId || task.removed) return;
   const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
   if (found === undefined || found.row.version !== task.version) return;
-  if (task.stamp !== undefined && task.stamp !== effectiveStamp(found.row)) return;
+  if (task.stamp !== undefined && task.stamp !== pendingStamp(found.row)) return;
   const about = { bucket, version: found.row, task: row, why };
   const isNotTracked = isDropped && findThreshold(task) !== undefined;
   const then = await replicationEvents(
