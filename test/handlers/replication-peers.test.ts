@@ -196,7 +196,7 @@ describe('the check of a peer', () => {
     const { peer, endpoint } = await ready();
     const { ok, states } = await check({ endpoint });
     expect(states).toEqual(
-      ['reach', 'clock', 'sign', 'bucket', 'versioning', 'lock', 'write', 'remove'].map(
+      ['reach', 'clock', 'sign', 'bucket', 'versioning', 'lock', 'site', 'write', 'remove'].map(
         (step) => `${step} passed`,
       ),
     );
@@ -210,7 +210,7 @@ describe('the check of a peer', () => {
     const body = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${rule}</ObjectLockConfiguration>`;
     expect((await peer.client.put('/copies?object-lock', { body })).status).toBe(200);
     const { ok, states } = await check({ endpoint });
-    expect(states.slice(-3)).toEqual(['lock passed', 'write skipped', 'remove skipped']);
+    expect(states.slice(-4)).toEqual(['lock passed', 'site passed', 'write skipped', 'remove skipped']);
     expect(ok).toBe(true);
     expect((await peer.client.get('/copies?versions')).all('VersionId')).toEqual([]);
   });

@@ -3,13 +3,15 @@ import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { everyResync, stepResync } from '../../src/domain/replication/resync.ts';
+import { putTask } from '../../src/metadata/background/tasks.ts';
 import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
+import { findSite } from '../../src/metadata/site.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
-import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
+import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 import {
   alike,
@@ -455,3 +457,43 @@ test('a rule for a peer that does not exist is refused, and a resync without a r
   const resync = await operatorOf(world).ask('POST', '/replication/resync/bucket', {});
   expect(resync.status).toBe(404);
 });
+
+test.each(['another bucket of this gateway', 'a copy of this gateway from its backup'])(
+  'a rule to %s is refused, and a version that waits for it is FAILED',
+  async (which) => {
+    const near = await openSite();
+    const { client, context } = near.world;
+    const isCopy = which.startsWith('a copy');
+    const far = isCopy ? await openSite() : near;
+    const id = await findSite(context);
+    if (isCopy) {
+      const task = { name: '', state: { id }, expect: 'absent' } as const;
+      expect(await putTask(far.world.context.metadata, { kind: 'site' }, task)).toMatchObject({
+        applied: true,
+      });
+    } else {
+      await client.put('/other');
+      await setVersioning(client, 'other', 'Enabled');
+    }
+    const bucket = isCopy ? 'bucket' : 'other';
+    const admin = operatorOf(near.world);
+    await admin.must('PUT', '/replication/peers/far', { ...keys, endpoint: far.endpoint });
+    const body = rule('far').replace(':bucket</Bucket>', `:${bucket}</Bucket>`);
+    const refused = await client.put('/bucket?replication', { body });
+    expect(refused.status).toBe(400);
+    expect(refused.text).toMatch(/belongs to this installation, or to a copy/);
+    const { steps } = await admin.must('POST', '/replication/peers/far/check', { bucket });
+    expect(steps).toContainEqual(expect.objectContaining({ step: 'site', state: 'failed' }));
+
+    // A peer that does not answer the Put.
+    far.instead = () => refusal(503, 'SlowDown');
+    expect((await client.put('/bucket?replication', { body })).text).toBe('');
+    await client.put('/bucket/key', { body: 'x' });
+    far.instead = undefined;
+    run(near);
+    await settled(near, '/bucket/key', 'FAILED');
+    expect((await far.world.client.get(`/${bucket}/key`)).status).toBe(404);
+    const { failed } = await admin.must('GET', '/replication/failed');
+    expect(failed).toMatchObject([{ error: expect.stringContaining('this installation') }]);
+  },
+);

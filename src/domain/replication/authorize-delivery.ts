@@ -124,6 +124,21 @@ const notServed = ({ id, accounts }: ReplicationPeerRow, account: string): NotSe
 const matches = (pattern: string, name: string): boolean =>
   pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 
+/**
+ * A copy that was restored from a backup of this installation has its id, and so have the other buckets of this one. What such a bucket has
+ * cannot be told by the ids of sites, and its versions would go around.
+ * @param site as the peer says; undefined where it does not say @throws NotAllowed
+ */
+export function assertOtherSite(
+  { peer, bucket }: Destination,
+  { site, own }: { readonly site: string | undefined; readonly own: string },
+): void {
+  if (site === own)
+    throw new NotAllowed(
+      `the bucket ${bucket} at the peer ${peer} belongs to this installation, or to a copy that was restored from a backup of it: versions are replicated to other installations only`,
+    );
+}
+
 /** @param owner as the peer says; undefined where it does not say, or is no gateway of this kind @throws NotAllowed */
 export function assertOwned(
   { bucketOwner, isListed, isKeyListed }: Authorized,

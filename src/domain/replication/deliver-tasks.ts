@@ -25,6 +25,7 @@ import { nameObject, type Subject } from '../lanes/target-states.ts';
 import {
   type AskRole,
   type Authorized,
+  assertOtherSite,
   assertOwned,
   authorizeDelivery,
   listQuestions,
@@ -267,10 +268,11 @@ async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated | 
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);
   assertOwned(allowed, destination, site?.owner);
   const own = await findSite(ctx);
+  assertOtherSite(destination, { site: site?.id, own });
   const trace = row.trace ?? [own];
   // The peer has it, or sent it. It may have removed it since, and is to have it again.
   const hasIt = site !== undefined && trace.includes(site.id) && task.restores !== true;
-  if (hasIt || site?.id === own)
+  if (hasIt)
     return { isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }) };
   if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
   const objectKey =
@@ -358,6 +360,7 @@ async function remove(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
   // Another service gave the version an id of its own.
   if (site === undefined) return nothingDone;
   assertOwned(allowed, destination, site.owner);
+  assertOtherSite(destination, { site: site.id, own: await findSite(ctx) });
   const bucketOwner = ownerToName(allowed, site);
   const to = destination.bucket;
   await sendRemoval(ctx, { access, to, bucketOwner, signal: pass.signal }, { key, version });

@@ -2,9 +2,11 @@
 
 import { fail } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
+import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import { deletePeer, listPeers, openAccess, openPeer, putPeer } from '../../domain/replication/peers.ts';
 import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
+import { findSite } from '../../metadata/site.ts';
 import {
   type PeerAccess,
   type PeerReply,
@@ -162,7 +164,17 @@ function readPeerError(reply: PeerReply): PeerError {
 // Probes a replication peer step by step, with what replication needs there. The first step that fails ends the probe, because the
 // later ones would fail for the same reason.
 
-const checkSteps = ['reach', 'clock', 'sign', 'bucket', 'versioning', 'lock', 'write', 'remove'] as const;
+const checkSteps = [
+  'reach',
+  'clock',
+  'sign',
+  'bucket',
+  'versioning',
+  'lock',
+  'site',
+  'write',
+  'remove',
+] as const;
 type CheckStep = (typeof checkSteps)[number];
 
 /** `found` says what the peer answered; `advice` says what the operator can do. */
@@ -173,7 +185,7 @@ interface StepResult {
   readonly advice?: string;
 }
 
-type Ctx = Pick<Context, 'clock' | 'random'> & { readonly peers: PeerRequests };
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & { readonly peers: PeerRequests };
 type Ask = (request: Omit<PeerRequest, 'bucket'>) => Promise<PeerReply>;
 
 /** Signatures are valid for this long before and after the clock of the service that verifies them. */
@@ -311,6 +323,18 @@ const steps: Readonly<Record<CheckStep, (probe: Probe) => Promise<Outcome>>> = {
       throw new StepFailed('HTTP 200 without a lock configuration', 'The peer is no complete S3 service.');
     probe.hasDefaultRetention = answer.Rule !== undefined;
     return { found: 'The bucket has Object Lock.' };
+  },
+
+  async site({ ctx, ask }) {
+    // Another service refuses the question, or lists the bucket.
+    const { status, body } = await ask({ method: 'GET', query: [['replica', '']] });
+    const [, site] = /"site":"([^"]+)"/.exec(decodeUtf8(body)) ?? [];
+    if (status === 200 && site === (await findSite(ctx)))
+      throw new StepFailed(
+        'The peer has the id of this installation.',
+        'It is this gateway, or a copy that was restored from a backup of it: begin the other site with an empty data directory, and send what is here already by a resync.',
+      );
+    return {};
   },
 
   async write(probe) {

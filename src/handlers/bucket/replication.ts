@@ -13,6 +13,7 @@ import { readRuleFilter } from '../../domain/configurations/rule-filter.ts';
 import {
   type Authorized as Allowed,
   asksOfRule,
+  assertOtherSite,
   assertOwned,
   authorizeDelivery,
   NotAllowed,
@@ -21,9 +22,10 @@ import {
 import { openAccess } from '../../domain/replication/peers.ts';
 import { resyncExisting } from '../../domain/replication/resync.ts';
 import { PeerRefused, UnexpectedAnswer } from '../../domain/replication/send-content.ts';
-import { askSite } from '../../domain/replication/send-replica.ts';
+import { askSite, type PeerSite } from '../../domain/replication/send-replica.ts';
 import { findReplicationPeer } from '../../metadata/background/replication.ts';
 import type { ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
+import { findSite } from '../../metadata/site.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { PeerSilent } from '../../ports/peer-requests.ts';
 import { findStorageClassName } from '../../ports/storage-classes.ts';
@@ -192,7 +194,7 @@ async function assertMayPass(ctx: Context, request: Configuring, role: string): 
 }
 
 /**
- * Asks the peer for its bucket and whose it is. A peer that is not reached, or does not tell, is asked again at each delivery.
+ * Asks the peer for its bucket, whose it is, and for the id of the site. A peer that is not reached, or does not tell, is asked again at each delivery.
  * @throws NotAllowed; InvalidRequest for a bucket that the peer does not have
  */
 async function askPeer(
@@ -206,9 +208,9 @@ async function askPeer(
 ): Promise<void> {
   const access = await openAccess(ctx, peer);
   if (ctx.peers === undefined || access === undefined) return;
-  let owner: string | undefined;
+  let site: PeerSite | undefined;
   try {
-    owner = (await askSite({ peers: ctx.peers }, access, destination.bucket, signal))?.owner;
+    site = await askSite({ peers: ctx.peers }, access, destination.bucket, signal);
   } catch (cause) {
     if (cause instanceof PeerRefused && cause.code === 'NoSuchBucket')
       throw failNoBucket(
@@ -218,7 +220,8 @@ async function askPeer(
       return;
     throw cause;
   }
-  assertOwned(allowed, destination, owner);
+  assertOwned(allowed, destination, site?.owner);
+  assertOtherSite(destination, { site: site?.id, own: await findSite(ctx) });
 }
 
 const replicationDocument = document({
