@@ -405,6 +405,24 @@ test('a version that is too large for the quota of a peer delays no other key, a
   await alike(near, far);
 });
 
+test('a removal does not wait behind a newer version of its key, which the peer has no room for', async () => {
+  const [{ site: near, failures, givenUp }, far] = [await openCounted(), await openSite()];
+  const { client } = near.world;
+  const more = '<DeleteReplication><Status>Enabled</Status></DeleteReplication>';
+  await link(near, far, { more });
+  run(near);
+  const first = await client.put('/bucket/key', { body: 'x'.repeat(60) });
+  await settled(near, '/bucket/key', 'COMPLETED');
+  const limits = { maxBytes: 100, maxObjects: 0, maxBytesPerObject: 0 };
+  await operatorOf(far.world).must('PUT', '/buckets/bucket/quota', limits);
+  await client.put('/bucket/key', { body: 'y'.repeat(60) });
+  await vi.waitFor(() => expect(failures).toContain('quota'), until);
+  await client.delete(`/bucket/key?versionId=${first.header('*-version-id')}`);
+  await settled(near, '/bucket/key', 'COMPLETED');
+  await alike(near, far);
+  expect(givenUp).toEqual([]);
+});
+
 test('a peer whose quota refuses everything gets all versions once it has room, and the status says how many it refuses and why', async () => {
   const [{ site: near, givenUp }, far] = [await openCounted('20s'), await openSite()];
   const quota = '/buckets/bucket/quota';

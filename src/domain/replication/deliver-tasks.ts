@@ -1,4 +1,4 @@
-/** Carries out the tasks of the queue `replication`, in order for each object, and stores the replication status of their versions. */
+/** Carries out the tasks of the queue `replication`, in order for the versions of each object, and stores the replication status of their versions. */
 import { inParallel } from '../../base/concurrency.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
@@ -91,10 +91,13 @@ export const replicationQueue = (ctx: ReplicationCtx, destinations: Destinations
 };
 
 function rowSubject(row: HourlyRow): Subject {
-  const { bucketId, key, account: owner = '' } = replicationTask(row);
+  const { bucketId, key, version, removed, account: owner = '' } = replicationTask(row);
   const target = nameDestination(rowDestination(row));
+  // A removal waits for no other version of its key, which may lack the room that it frees. A gateway takes both in any order, because a
+  // removal leaves a tombstone there; other services get no removals.
+  const object = nameObject(target, bucketId, removed ? `${key}\0${version}` : key);
   // No `account`, because a destination mostly takes versions of one account: one that refuses several buckets rests as a whole.
-  return { target, tenant: bucketId, owner, object: nameObject(target, bucketId, key) };
+  return { target, tenant: bucketId, owner, object };
 }
 
 interface Delivery {
