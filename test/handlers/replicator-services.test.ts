@@ -4,6 +4,7 @@ import { expect, test, vi } from 'vitest';
 import { byteString, textOfOctets } from '../../src/base/text/utf8.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import type { WireHeaders } from '../../src/protocol/wire.ts';
+import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { encryptingSettings, provider } from '../support/encryption.ts';
 import { alice } from '../support/gateway.ts';
@@ -14,6 +15,7 @@ import {
   hideContent,
   keys,
   link,
+  never,
   openSite,
   refusal,
   rule,
@@ -224,6 +226,62 @@ for (const [what, open] of [
     const shown = async (site: Site) => (await versions(site)).map(({ key, etag }) => ({ key, etag }));
     expect(await shown(far)).toEqual(await shown(near));
   });
+
+test('a 404 that another S3 service did not send does not stand for its delete marker', async () => {
+  const [near, far] = [await openSite(), await openService()];
+  const { client } = near.world;
+  await far.world.client.put('/bucket/gone', { body: 'x' });
+  await client.put('/bucket/gone', { body: 'x' });
+  await client.delete('/bucket/gone');
+  await link(near, far);
+  let answered = 0;
+  far.instead = (method, target) => {
+    if (method !== 'HEAD' && !(method === 'GET' && target.startsWith('/bucket/gone')))
+      return asService(method, target);
+    answered += 1;
+    return { ...page, status: 404 };
+  };
+  run(near);
+  await resync(near, {});
+  await vi.waitFor(() => expect(answered).toBeGreaterThan(0), until);
+  far.instead = asService;
+  await drained(near);
+  expect((await far.world.client.get('/bucket/gone')).status).toBe(404);
+});
+
+test.each([404, 200, 503])(
+  'an upload that a %i of some proxy did not abort at a peer is aborted later',
+  async (status) => {
+    const [near, far] = [await openSite(), await openSite()];
+    await link(near, far);
+    const { client } = near.world;
+    const uploadId = await createUpload(client, '/bucket/parts');
+    const parts = [await putPart(client, '/bucket/parts', { uploadId, number: 1, body: 'the end' })];
+    await complete(client, '/bucket/parts', { uploadId, parts });
+    const open = async () => (await far.world.client.get('/bucket?uploads')).all('UploadId');
+    // No part arrives, and no abort: neither of the replicator that began the upload, nor of the next one.
+    const isAbort = (method: string, target: string): boolean =>
+      method === 'DELETE' && target.includes('uploadId=');
+    let aborts = 0;
+    far.instead = (method, target) => {
+      if (target.includes('partNumber=')) return refusal(503, 'SlowDown');
+      if (!isAbort(method, target)) return undefined;
+      aborts += 1;
+      return { ...page, status };
+    };
+    for (let runs = 1; runs <= 2; runs += 1) {
+      const running = startWorkers(near.world.context, ['replicator'], never);
+      const asked = aborts;
+      await vi.waitFor(() => expect(aborts).toBeGreaterThan(asked), until);
+      await running.stop();
+    }
+    expect(await open()).not.toEqual([]);
+    far.instead = undefined;
+    run(near);
+    await settled(near, '/bucket/parts', 'COMPLETED');
+    await vi.waitFor(async () => expect(await open()).toEqual([]), until);
+  },
+);
 
 test('where a version cannot be read, the later ones of its key wait for it, and those of other keys do not', async () => {
   const [near, far] = [await openSite(), await openService()];

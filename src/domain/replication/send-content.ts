@@ -72,12 +72,17 @@ export class UnexpectedAnswer extends Error {
 /** An error is read up to here. */
 const errorMax = 4096;
 
+const errorText = ({ body }: PeerReply): string => decodeUtf8(body.subarray(0, errorMax));
+
+/** '' where there is none, as in the page of a proxy. */
+export const codeIn = (reply: PeerReply): string =>
+  /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(errorText(reply))?.[1] ?? '';
+
 /** @param what names the request in the message @throws PeerRefused; UnexpectedAnswer for a refusal without the code of an S3 service */
 export function checkReply(reply: PeerReply, what: string): PeerReply {
-  const { status, body } = reply;
-  const text = decodeUtf8(body.subarray(0, errorMax));
-  const [, code = ''] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
-  const [, said = ''] = /<Message>([^<\p{Cc}]{1,300})/u.exec(text) ?? [];
+  const { status } = reply;
+  const code = codeIn(reply);
+  const [, said = ''] = /<Message>([^<\p{Cc}]{1,300})/u.exec(errorText(reply)) ?? [];
   if (code === '' && status >= 300 && status < 500) throw new UnexpectedAnswer(status, what);
   // A completion may send the head of its answer before it fails.
   if (status >= 300) throw new PeerRefused(status, { code, said }, what);
@@ -93,6 +98,8 @@ export function checkSign(reply: PeerReply, what: string, hasSign: (reply: PeerR
 }
 
 export const hasEtag = ({ headers }: PeerReply): boolean => (headers['etag'] ?? '') !== '';
+
+export const isEmpty = ({ body }: PeerReply): boolean => body.length === 0;
 
 const hasElement =
   (name: string) =>
@@ -202,7 +209,7 @@ export async function sendUpload(
     await forget();
   } catch (cause) {
     const aborted = await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
-    if (aborted !== undefined) await forget();
+    if (aborted !== undefined && isAborted(aborted)) await forget();
     throw cause;
   }
 }
@@ -231,6 +238,11 @@ const mayPass = (cause: unknown): boolean =>
   cause instanceof UnexpectedAnswer ||
   (cause instanceof PeerRefused &&
     (cause.status >= 500 || ['BadDigest', 'IncompleteBody', 'RequestTimeout'].includes(cause.code)));
+
+const goneCodes: ReadonlySet<string> = new Set(['NoSuchUpload', 'NoSuchKey', 'NoSuchBucket']);
+
+const isAborted = (reply: PeerReply): boolean =>
+  (reply.status < 300 && isEmpty(reply)) || goneCodes.has(codeIn(reply));
 
 /** @returns their MD5, as `content-md5` has it */
 export async function hashPieces(
@@ -284,7 +296,7 @@ export async function listLeftUploads({
   return left;
 }
 
-/** Aborts them. One whose peer does not answer stays for the next replicator; a peer that hangs is waited for. */
+/** Aborts them. One whose peer does not say that it is gone stays for the next replicator; a peer that hangs is waited for. */
 export async function abortUploads(
   ctx: LeftUploadsCtx,
   left: readonly Task<OpenUpload>[],
@@ -303,7 +315,8 @@ export async function abortUploads(
     try {
       const { access } = await open({ peer, bucket });
       const query = [['uploadId', uploadId]] as const;
-      await ctx.peers.send(access, { method: 'DELETE', bucket, key, query }, signal);
+      const aborted = await ctx.peers.send(access, { method: 'DELETE', bucket, key, query }, signal);
+      if (!isAborted(aborted)) return;
     } catch {
       signal.throwIfAborted();
       silent.add(peer);

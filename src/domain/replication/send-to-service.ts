@@ -14,14 +14,17 @@ import type { PeerReply } from '../../ports/peer-requests.ts';
 import {
   checkReply,
   checkSign,
+  codeIn,
   hasEtag,
   hashPieces,
+  isEmpty,
   PeerRefused,
   readContent,
   type Shipment,
   type ShipmentCtx,
   send,
   sendUpload,
+  UnexpectedAnswer,
 } from './send-content.ts';
 
 export interface ServiceShipment extends Shipment {
@@ -52,7 +55,7 @@ export async function sendToService(ctx: ShipmentCtx, shipment: ServiceShipment)
       'the destination stores the key under another name, as a path: use keys without empty parts',
     );
   // An object that answers to the key and is not listed under it has another key: it must not be replaced.
-  const there = await send(ctx, shipment, { method: 'HEAD' });
+  const there = await readHead(ctx, shipment);
   if (there.status === 200 && !(await isListed(ctx, shipment))) throw keyChanged();
   await sendVersion(ctx, shipment);
   if (shipment.row.marker || (await isListed(ctx, shipment))) return;
@@ -115,12 +118,25 @@ async function hasVersion(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<
   // Versions of other sites arrive here in any order.
   const isLate = !isCurrent && row.replication === 'REPLICA';
   if (!isRepeated && !isLate && row.stamp === undefined) return false;
-  const there = await send(ctx, shipment, { method: 'HEAD' });
-  // An answer to HEAD has no body, and so no code.
-  if (there.status !== 200 && there.status !== 404)
-    throw new PeerRefused(there.status, { code: '', said: '' }, 'HeadObject');
+  const there = await readHead(ctx, shipment);
   if (!isCurrent && !head.marker && isSame(there, head)) throw superseded();
   return isSame(there, row);
+}
+
+/**
+ * An answer of the service that it has an object of the key, or none. Its 404 has no body, so a proxy's looks the same: a GET of one byte
+ * is refused with a code. @throws PeerRefused, UnexpectedAnswer
+ */
+async function readHead(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<PeerReply> {
+  const there = await send(ctx, shipment, { method: 'HEAD' });
+  if (there.status === 200) return checkSign(there, 'HeadObject', hasEtag);
+  // Other answers to HEAD have no body, and so no code.
+  if (there.status !== 404) throw new PeerRefused(there.status, { code: '', said: '' }, 'HeadObject');
+  const read = await send(ctx, shipment, { method: 'GET', headers: { range: 'bytes=0-0' } });
+  const code = codeIn(read);
+  if (code === 'NoSuchKey') return there;
+  if (code !== '') checkReply(read, 'HeadObject');
+  throw new UnexpectedAnswer(read.status, 'HeadObject');
 }
 
 const superseded = (): Superseded =>
@@ -142,8 +158,6 @@ function isSame({ status, headers }: PeerReply, { marker, etag, size }: ObjectRo
   if (marker) return status === 404;
   return status === 200 && headers['etag'] === `"${etag}"` && headers['content-length'] === String(size);
 }
-
-const isEmpty = ({ body }: PeerReply): boolean => body.length === 0;
 
 async function sendTags(ctx: ShipmentCtx, shipment: ServiceShipment): Promise<void> {
   const { tags = [] } = shipment.row.headers;
