@@ -55,6 +55,22 @@ test('a store that cannot reach R2 says so in every call, and names no key', asy
   }
 });
 
+test.each([
+  ['at the same place', { cursor: 'a' }],
+  ['at no place', {}],
+])('a listing of R2 that goes on %s ends with an error', async (_, more) => {
+  const real = await bucket();
+  const list = async () => ({ objects: [], truncated: true, ...more });
+  const store = r2Chunks({
+    put: (...call) => real.put(...call),
+    get: (...call) => real.get(...call),
+    head: (key) => real.head(key),
+    delete: (keys) => real.delete(keys),
+    list,
+  });
+  await expect(listAll(store)).rejects.toThrow(DataUnavailable);
+});
+
 test('a body that R2 ends early is an error, and no short read', async () => {
   const real = await bucket();
   const store = r2Chunks({

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
-import { DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { DataUnavailable, unknownSize } from '../../src/ports/object-bytes.ts';
 import { serve } from '../../src/runtime/node.ts';
 import { type BehindFaults, behindFaults, expectStored } from '../support/behind-faults.ts';
 import { faulty } from '../support/faulty.ts';
@@ -334,6 +334,31 @@ test.each([404, 200])('bytes are not called missing after a %i of some proxy to 
   await expect(bytes.isStored({ cluster, id, size: 5 })).rejects.toThrow(DataUnavailable);
   const imported = bytes.foreign?.describe(cluster, `sluice/${id}.0`, AbortSignal.timeout(60_000));
   await expect(imported).rejects.toThrow(DataUnavailable);
+});
+
+const upload = '<Upload><Key>a</Key><UploadId>b</UploadId></Upload>';
+const uploads = `<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>${upload}`;
+const marker = '<NextKeyMarker>a</NextKeyMarker></ListMultipartUploadsResult>';
+const objects = '<ListBucketResult><IsTruncated>true</IsTruncated>';
+const token = '<NextContinuationToken>a</NextContinuationToken></ListBucketResult>';
+const object = '<Contents><Key>a</Key><Size>1</Size></Contents>';
+test.each([
+  ['repeats a page of objects', objects + object + token],
+  ['repeats an empty page of objects', objects + token],
+  ['says that more objects follow, and not where', `${objects + object}</ListBucketResult>`],
+  ['repeats a page of uploads', uploads + marker],
+  ['says that more uploads follow, and not where', `${uploads}</ListMultipartUploadsResult>`],
+])('a listing of an upstream that %s ends with an error', { timeout: 30_000 }, async (_, text) => {
+  const { bytes } = world.context;
+  const [cluster = ''] = bytes.clusters;
+  const isOfUploads = text.startsWith(uploads);
+  const listed = ({ method, target }: Asked): boolean =>
+    method === 'GET' && target.includes(isOfUploads ? 'uploads=' : 'list-type=');
+  way.fail(listed, { status: 200, page: text });
+  const extent = { cluster, id: 'op.1', size: unknownSize };
+  const walk = isOfUploads ? bytes.remove([extent]) : bytes.isStored(extent);
+  await expect(walk).rejects.toThrow(DataUnavailable);
+  expect(way.seen().length).toBeLessThan(20);
 });
 
 test('a PUT that some proxy answered 200 is not acknowledged', async () => {

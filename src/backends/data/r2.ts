@@ -77,7 +77,9 @@ async function* listUnder(bucket: R2Bucket, prefix: string): AsyncGenerator<R2Li
     const from = cursor === undefined ? {} : { cursor };
     const page = await callR2(() => bucket.list({ prefix, include: ['customMetadata'], ...from }));
     yield* page.objects;
-    if (!page.truncated || page.cursor === undefined) return;
+    if (!page.truncated) return;
+    if (page.cursor === undefined || page.cursor === cursor)
+      throw new DataUnavailable('R2 did not say where a listing goes on');
     cursor = page.cursor;
   }
 }

@@ -196,41 +196,84 @@ function ownerOfUnfinished(id: string): Owner {
   return { bucketId: '', key: '', ...(uploadId === undefined ? {} : { uploadId }) };
 }
 
-async function* listObjects(connection: Connection, prefix: string): AsyncGenerator<readonly string[]> {
-  let token: string | undefined;
-  do {
-    const query: [string, string][] = [
-      ['list-type', '2'],
-      ['prefix', prefix],
-    ];
-    if (token !== undefined) query.push(['continuation-token', token]);
-    const page = await retrying(connection, {}, async () => {
-      const { bytes } = await connection.client.ask({ method: 'GET', query });
-      return readAnswer(listing, 'ListBucketResult', bytes);
-    });
-    yield page.Contents.map(({ Key }) => Key);
-    token = page.IsTruncated ? page.NextContinuationToken : undefined;
-  } while (token !== undefined);
+type Markers = readonly (readonly [string, string])[];
+
+/** One page of a listing, and the markers of the next; undefined where it is the last. */
+interface Page<T> {
+  readonly items: readonly T[];
+  readonly next: Markers | undefined;
 }
 
-async function* listUploads(connection: Connection, prefix: string): AsyncGenerator<UpstreamUpload> {
-  let after: readonly [string, string][] | undefined = [];
-  while (after !== undefined) {
-    const query: readonly [string, string][] = [['uploads', ''], ['prefix', prefix], ...after];
-    const page = await retrying(connection, {}, async () => {
-      const { bytes } = await connection.client.ask({ method: 'GET', query });
-      return readAnswer(uploadListing, 'ListMultipartUploadsResult', bytes);
+/** @throws DataUnavailable for a page that was there before: a service or proxy that repeats one would be listed without end */
+async function* listPages<T>(
+  connection: Connection,
+  query: Markers,
+  read: (bytes: Uint8Array) => Page<T>,
+): AsyncGenerator<readonly T[]> {
+  let markers: Markers = [];
+  let first = '';
+  for (;;) {
+    const sent = markers;
+    const { items, next } = await retrying(connection, {}, async () => {
+      const { bytes } = await connection.client.ask({ method: 'GET', query: [...query, ...sent] });
+      return read(bytes);
     });
-    for (const { Key, UploadId } of page.Upload) yield { key: Key, uploadId: UploadId };
-    const { NextKeyMarker, NextUploadIdMarker = '' } = page;
-    after =
-      page.IsTruncated && NextKeyMarker !== undefined
-        ? [
-            ['key-marker', NextKeyMarker],
-            ['upload-id-marker', NextUploadIdMarker],
-          ]
-        : undefined;
+    const itsFirst = JSON.stringify(items[0] ?? '');
+    const isRepeated = items.length > 0 ? itsFirst === first : JSON.stringify(next) === JSON.stringify(sent);
+    if (isRepeated) throw new DataUnavailable(`upstream ${connection.id} lists the same page again`);
+    if (items.length > 0) first = itsFirst;
+    yield items;
+    if (next === undefined) return;
+    markers = next;
   }
+}
+
+/** @throws UpstreamError where the service says that there is more, and not where: those items would count as missing */
+function nextMarkers(
+  isTruncated: boolean,
+  marker: string | undefined,
+  markers: Markers,
+): Markers | undefined {
+  if (!isTruncated) return undefined;
+  if (marker === undefined) throw new UpstreamError('the upstream ended a listing that goes on');
+  return markers;
+}
+
+const listObjects = (connection: Connection, prefix: string): AsyncGenerator<readonly string[]> => {
+  const query: Markers = [
+    ['list-type', '2'],
+    ['prefix', prefix],
+  ];
+  return listPages(connection, query, (bytes) => {
+    const {
+      Contents,
+      IsTruncated,
+      NextContinuationToken: token,
+    } = readAnswer(listing, 'ListBucketResult', bytes);
+    const next = nextMarkers(IsTruncated, token, [['continuation-token', token ?? '']]);
+    return { items: Contents.map(({ Key }) => Key), next };
+  });
+};
+
+async function* listUploads(connection: Connection, prefix: string): AsyncGenerator<UpstreamUpload> {
+  const query: Markers = [
+    ['uploads', ''],
+    ['prefix', prefix],
+  ];
+  const pages = listPages(connection, query, (bytes) => {
+    const {
+      Upload,
+      IsTruncated,
+      NextKeyMarker,
+      NextUploadIdMarker = '',
+    } = readAnswer(uploadListing, 'ListMultipartUploadsResult', bytes);
+    const next = nextMarkers(IsTruncated, NextKeyMarker, [
+      ['key-marker', NextKeyMarker ?? ''],
+      ['upload-id-marker', NextUploadIdMarker],
+    ]);
+    return { items: Upload.map(({ Key, UploadId }) => ({ key: Key, uploadId: UploadId })), next };
+  });
+  for await (const uploads of pages) yield* uploads;
 }
 
 // Removing extents: an object each, and uploads under the name of one whose size is unknown.
