@@ -24,6 +24,48 @@ interface PoolParts {
   readonly blocking: Lane;
 }
 
+/**
+ * The calls of one pool or cluster that block a thread. None begins once `close` was called, so that C gets no pointer that was
+ * destroyed.
+ */
+class BlockingCalls {
+  readonly #lane: Lane;
+  readonly #running = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(lane: Lane) {
+    this.#lane = lane;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** @throws RadosFailure after `close` */
+  assertOpen(what: string): void {
+    if (this.#isClosed) throw new RadosFailure(what, errno.notConnected);
+  }
+
+  run<T>(what: string, call: () => Promise<T>): Promise<T> {
+    return this.#lane.run(async () => {
+      this.assertOpen(what);
+      const running = call();
+      this.#running.add(running);
+      try {
+        return await running;
+      } finally {
+        this.#running.delete(running);
+      }
+    });
+  }
+
+  /** Waits for the calls that are under way. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#running);
+  }
+}
+
 /** C writes these while an operation is under way, so they must stay where they are. */
 const words = (count: number): BigUint64Array<ArrayBuffer> => new BigUint64Array(new ArrayBuffer(8 * count));
 
@@ -32,9 +74,14 @@ class KoffiPool implements RadosPool {
   readonly #parts: PoolParts;
   readonly #io: Pointer;
   readonly #name: string;
+  readonly #calls: BlockingCalls;
+  /** Of walks that are under way. */
+  readonly #cursors = new Set<Pointer>();
+  #closing: Promise<void> | undefined;
 
   constructor(parts: PoolParts, io: Pointer, name: string) {
     this.#parts = parts;
+    this.#calls = new BlockingCalls(parts.blocking);
     this.#io = io;
     this.#name = name;
     this.alignment = readAlignment(parts.native, io);
@@ -115,37 +162,50 @@ class KoffiPool implements RadosPool {
 
   async *names(): AsyncGenerator<readonly string[]> {
     const { lib } = this.#parts.native;
-    const end = lib.listEnd(this.#io);
-    let cursor = lib.listBegin(this.#io);
+    const what = `listing ${this.#name}`;
+    this.#calls.assertOpen(what);
+    const end = this.#hold(lib.listEnd(this.#io));
+    let cursor = this.#hold(lib.listBegin(this.#io));
     try {
       while (lib.isListEnd(this.#io, cursor) === 0) {
-        const { found, next } = await this.#page(cursor, end);
-        lib.freeCursor(this.#io, cursor);
+        const { found, next } = await this.#page(what, cursor, end);
+        this.#free(cursor);
         cursor = next;
         yield found;
+        this.#calls.assertOpen(what);
       }
     } finally {
-      lib.freeCursor(this.#io, cursor);
-      lib.freeCursor(this.#io, end);
+      this.#free(cursor);
+      this.#free(end);
     }
   }
 
+  #hold(cursor: Pointer): Pointer {
+    this.#cursors.add(cursor);
+    return cursor;
+  }
+
+  /** Nothing where `close` has freed it. */
+  #free(cursor: Pointer): void {
+    if (this.#cursors.delete(cursor)) this.#parts.native.lib.freeCursor(this.#io, cursor);
+  }
+
   async #page(
+    what: string,
     start: Pointer,
     end: Pointer,
   ): Promise<{ readonly found: readonly string[]; readonly next: Pointer }> {
-    const { native, blocking } = this.#parts;
-    const { lib, text } = native;
+    const { lib, text } = this.#parts.native;
     const items = words(itemWords * namesPerPage);
     const next = words(1);
-    // It moves to where the page ended.
-    next[0] = lib.listBegin(this.#io) ?? 0n;
-    const count = await blocking.run(() =>
-      later(lib.list, this.#io, start, end, namesPerPage, null, 0, items, next),
-    );
+    const count = await this.#calls.run(what, () => {
+      // It moves to where the page ended.
+      next[0] = this.#hold(lib.listBegin(this.#io)) ?? 0n;
+      return later(lib.list, this.#io, start, end, namesPerPage, null, 0, items, next);
+    });
     if (count < 0) {
-      lib.freeCursor(this.#io, next[0] ?? null);
-      throw new RadosFailure(`listing ${this.#name}`, -count);
+      this.#free(next[0] ?? null);
+      throw new RadosFailure(what, -count);
     }
     const found = Array.from({ length: count }, (_, index) =>
       text(items[index * itemWords + 1] ?? null, Number(items[index * itemWords])),
@@ -156,20 +216,30 @@ class KoffiPool implements RadosPool {
 
   /** The first words are bytes, kilobytes and objects. */
   async stats(): Promise<{ readonly bytesUsed: number; readonly objects: number }> {
-    const { native, blocking } = this.#parts;
+    const { lib } = this.#parts.native;
     const stats = words(16);
-    const code = await blocking.run(() => later(native.lib.statPool, this.#io, stats));
+    const code = await this.#calls.run('pool stats', () => later(lib.statPool, this.#io, stats));
     if (code < 0) throw new RadosFailure('pool stats', -code);
     return { bytesUsed: Number(stats[1]) * 1024, objects: Number(stats[2]) };
   }
 
   #run(what: string, holds: readonly unknown[], begin: Start['begin']): Operation {
-    return this.#parts.completions.run({ what: `${what} in ${this.#name}`, io: this.#io, holds, begin });
+    const isClosed = (): boolean => this.#calls.isClosed;
+    const start = { what: `${what} in ${this.#name}`, io: this.#io, holds, begin, isClosed };
+    return this.#parts.completions.run(start);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
   }
 
   /** Waits for pending operations, because librados hangs when a pool is closed during one. */
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
+    const calls = this.#calls.close();
     await this.#parts.completions.drain(this.#io);
+    await calls;
+    for (const cursor of this.#cursors) this.#free(cursor);
     await later(this.#parts.native.lib.closePool, this.#io);
   }
 }
@@ -244,8 +314,8 @@ const neverBlocks = { objecter_inflight_ops: '1000000', objecter_inflight_op_byt
 const quiet = { log_to_stderr: 'false', err_to_stderr: 'false', log_file: '', admin_socket: '' };
 
 /** One for each process, which has one callback and shares its threads. */
-export async function koffiDriver(): Promise<RadosDriver> {
-  const native = await loadLibrados();
+export async function koffiDriver(load: () => Promise<Native> = loadLibrados): Promise<RadosDriver> {
+  const native = await load();
   const parts: PoolParts = {
     native,
     completions: new Completions(native),
@@ -287,51 +357,62 @@ class KoffiCluster implements RadosCluster {
   readonly #parts: PoolParts;
   readonly #cluster: Pointer;
   readonly #pools: KoffiPool[] = [];
+  readonly #calls: BlockingCalls;
 
   constructor(parts: PoolParts, cluster: Pointer) {
     this.#parts = parts;
+    this.#calls = new BlockingCalls(parts.blocking);
     this.#cluster = cluster;
   }
 
   async poolId(name: string): Promise<number | undefined> {
-    const { native, blocking } = this.#parts;
-    const id = Number(await blocking.run(() => later(native.lib.lookUpPool, this.#cluster, name)));
+    const { lib } = this.#parts.native;
+    const what = `looking for pool ${name}`;
+    const id = Number(await this.#calls.run(what, () => later(lib.lookUpPool, this.#cluster, name)));
     if (id === -errno.missing) return undefined;
-    check(`looking for pool ${name}`, id);
+    check(what, id);
     return id;
   }
 
   async pool(id: number, namespace: string): Promise<KoffiPool> {
-    const { native, blocking } = this.#parts;
-    const { lib } = native;
+    const { lib } = this.#parts.native;
     const slot = new BigUint64Array(new ArrayBuffer(8));
-    // A pool that is not cached is looked up in the cluster.
-    check(`opening pool ${id}`, await blocking.run(() => later(lib.openPool, this.#cluster, id, slot)));
-    const io = slot[0] ?? null;
-    if (namespace !== '') lib.setNamespace(io, namespace);
-    const pool = new KoffiPool(this.#parts, io, namespace === '' ? `pool ${id}` : `pool ${id}/${namespace}`);
-    this.#pools.push(pool);
-    return pool;
+    const what = `opening pool ${id}`;
+    return this.#calls.run(what, async () => {
+      // A pool that is not cached is looked up in the cluster.
+      check(what, await later(lib.openPool, this.#cluster, id, slot));
+      const io = slot[0] ?? null;
+      if (namespace !== '') lib.setNamespace(io, namespace);
+      const name = namespace === '' ? `pool ${id}` : `pool ${id}/${namespace}`;
+      const pool = new KoffiPool(this.#parts, io, name);
+      this.#pools.push(pool);
+      return pool;
+    });
   }
 
   async command(command: Readonly<Record<string, string>>): Promise<string> {
-    const { native, blocking } = this.#parts;
-    const { lib, text } = native;
+    const { lib, text } = this.#parts.native;
     const [output, outputSize, status, statusSize] = [1, 1, 1, 1].map(
       (count) => new BigUint64Array(new ArrayBuffer(8 * count)),
     ) as [BigUint64Array, BigUint64Array, BigUint64Array, BigUint64Array];
     const texts = [JSON.stringify(command)];
-    const code = await blocking.run(() =>
+    const what = `asking for ${command['prefix'] ?? 'something'}`;
+    const code = await this.#calls.run(what, () =>
       later(lib.monCommand, this.#cluster, texts, 1, null, 0, output, outputSize, status, statusSize),
     );
     const said = output[0] === 0n ? '' : text(output[0] ?? null, Number(outputSize[0]));
     for (const buffer of [output[0], status[0]]) if (buffer !== 0n) lib.freeBuffer(buffer ?? null);
-    check(`asking for ${command['prefix'] ?? 'something'}`, code);
+    check(what, code);
     return said;
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#pools.map((pool) => pool.close()));
+    const calls = this.#calls.close();
+    const closePools = () => Promise.all(this.#pools.map((pool) => pool.close()));
+    await closePools();
+    await calls;
+    // Also those that were being opened.
+    await closePools();
     await later(this.#parts.native.lib.shutdown, this.#cluster);
   }
 }
@@ -357,7 +438,14 @@ interface Start {
   readonly holds: readonly unknown[];
   /** Begins the operation that completes the completion. */
   readonly begin: (completion: Pointer) => number;
+  /** Whether the pool is closed: it begins nothing more. */
+  readonly isClosed: () => boolean;
 }
+
+const failedOperation = (what: string, code: number): Operation => ({
+  done: Promise.reject(new RadosFailure(what, code)),
+  cancel: () => {},
+});
 
 interface Running {
   readonly start: Start;
@@ -383,16 +471,19 @@ class Completions {
 
   run(start: Start): Operation {
     const { lib } = this.#native;
+    if (start.isClosed()) return failedOperation(start.what, errno.notConnected);
     lib.createCompletion(null, null, this.#slot);
     const completion = this.#slot[0] ?? 0n;
     const refused = start.begin(completion);
     if (refused < 0) {
       lib.releaseCompletion(completion);
-      return { done: Promise.reject(new RadosFailure(start.what, -refused)), cancel: () => {} };
+      return failedOperation(start.what, -refused);
     }
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const settle = (code: number): void => {
-      if (code < 0) reject(new RadosFailure(start.what, -code));
+      // The connection is given up already: another `shutDown` would end the next one.
+      const isKnown = -code === errno.shutDown && start.isClosed();
+      if (code < 0) reject(new RadosFailure(start.what, isKnown ? errno.notConnected : -code));
       else resolve(code);
     };
     this.#running.set(completion, { start, settle });
