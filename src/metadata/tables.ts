@@ -381,6 +381,11 @@ export interface UploadSession extends Pick<ObjectRow, NamesAt['session']> {
   readonly initiator: string;
   /** While `completing`: the op under which the object is committed, and the digest of the part list. */
   readonly completing?: { readonly op: string; readonly digest: string };
+  /**
+   * The digest of the part list that the store may have assembled already, where the answer was lost; '' after several lists. Absent
+   * before the first.
+   */
+  readonly triedDigest?: string;
   /** Once `aborted`: its parts count under no quota any more. */
   readonly isFreed?: true;
   /** Once `completed`: the version that it became, and the answer to a retry with the same part list. */

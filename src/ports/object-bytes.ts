@@ -145,6 +145,11 @@ interface ForwardedPartWrite
   readonly part: number;
 }
 
+interface CompletionUse extends CallUse {
+  /** No other list of parts was ever requested: an extent that the store has was assembled from these. */
+  readonly isOnlyList?: boolean;
+}
+
 /**
  * Uploads whose parts the store itself holds, and assembles into one extent. Until then `find` returns the extent with unknown size,
  * and its owner has nothing but the id of the session, which the extent's id ends with.
@@ -160,7 +165,7 @@ export interface UploadBytes {
    * Assembles the extent from these parts; durable on return, and idempotent for the same parts.
    * @throws PartsChanged, UploadGone
    */
-  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], use?: CallUse): Promise<void>;
+  complete(upload: ForwardedUpload, parts: readonly ForwardedPart[], use?: CompletionUse): Promise<void>;
   /** Removes the parts and the extent, as far as there are any. Idempotent. */
   discard(upload: ForwardedUpload, use?: CallUse): Promise<void>;
 }

@@ -283,6 +283,43 @@ describe('a completion', () => {
     await isComplete();
   });
 
+  describe('at an upstream whose ETags are no MD5s, as with SSE-KMS, which forgets what it has completed', () => {
+    const kms = { etag: '"0123456789abcdef0123456789abcdef-2"', 'x-amz-server-side-encryption': 'aws:kms' };
+    const isAboutObject = (asked: Asked): boolean => completion(asked) || asked.method === 'HEAD';
+    const forgets = (asked: Asked): Fault =>
+      asked.method === 'HEAD' ? { headers: kms } : { replaced: { status: 404, code: 'NoSuchUpload' } };
+
+    test('succeeds', async () => {
+      way.fail(isAboutObject, forgets);
+      expect((await finish()).status).toBe(200);
+      way.repair();
+      await isComplete();
+    });
+
+    test('succeeds when it is requested again', async () => {
+      way.fail(completion, { reset: 'after' });
+      isAway(await finish());
+      way.fail(isAboutObject, forgets);
+      expect((await finish()).status).toBe(200);
+      way.repair();
+      await isComplete();
+    });
+
+    test('of other parts of the same size is refused', async () => {
+      await putPart(world.client, '/bucket/key', { uploadId, number: 2, body: big });
+      const other = await putPart(world.client, '/bucket/key', {
+        uploadId,
+        number: 3,
+        body: bytesOf(big.length, 9),
+      });
+      way.fail(completion, { reset: 'after' });
+      isAway(await complete(world.client, '/bucket/key', { uploadId, parts: parts.slice(0, 1) }));
+      way.fail(isAboutObject, forgets);
+      const refused = await complete(world.client, '/bucket/key', { uploadId, parts: [other] });
+      expect([refused.status, refused.code]).toEqual([404, 'NoSuchUpload']);
+    });
+  });
+
   test('of an upload that the upstream has forgotten is refused', async () => {
     way.fail((asked) => completion(asked) || put(asked), { status: 404, code: 'NoSuchUpload' });
     expect((await finish()).code).toBe('NoSuchUpload');

@@ -45,7 +45,7 @@ export interface FaultyUpstream extends AsyncDisposable {
   /** The requests since the last call. */
   seen(): readonly Asked[];
   /** Makes the next `times` matching requests fail, and clears the record of earlier requests. */
-  fail(matches: (asked: Asked) => boolean, fault: Fault, times?: number): void;
+  fail(matches: (asked: Asked) => boolean, fault: Fault | ((asked: Asked) => Fault), times?: number): void;
   repair(): void;
   /** Refuses connections until `comeBack`. */
   leave(): Promise<void>;
@@ -54,7 +54,7 @@ export interface FaultyUpstream extends AsyncDisposable {
 
 export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUpstream> {
   const { port } = new URL(upstreamUrl);
-  let rule: { matches(asked: Asked): boolean; readonly fault: Fault; left: number } | undefined;
+  let rule: { matches(asked: Asked): boolean; faultOf(asked: Asked): Fault; left: number } | undefined;
   let seen: Asked[] = [];
   const server = createServer((incoming, reply) => {
     const asked = { method: incoming.method ?? '', target: incoming.url ?? '', headers: incoming.headers };
@@ -62,7 +62,7 @@ export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUp
     let fault: Fault | undefined;
     if (rule !== undefined && rule.left > 0 && rule.matches(asked)) {
       rule.left -= 1;
-      fault = rule.fault;
+      fault = rule.faultOf(asked);
     }
     incoming.on('error', () => {});
     reply.on('error', () => {});
@@ -88,7 +88,7 @@ export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUp
       return all;
     },
     fail(matches, fault, times = Number.POSITIVE_INFINITY) {
-      rule = { matches, fault, left: times };
+      rule = { matches, faultOf: typeof fault === 'function' ? fault : () => fault, left: times };
     },
     repair() {
       rule = undefined;

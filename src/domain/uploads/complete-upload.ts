@@ -120,7 +120,7 @@ async function completeReserved(
     // Check again, now that no part can change: a part that was replaced since the first check is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     await assertNotExceeded(ctx, name.bucket);
-    const forwarded = { parts: checked.forwarded, account: name.bucket.owner };
+    const forwarded = { parts: checked.forwarded, account: name.bucket.owner, digest };
     const whole = await completeForwarded(ctx, found.row, forwarded);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
     const { row, won, counts } = await commitContent(
@@ -376,7 +376,11 @@ async function resolveCompleting(ctx: SettleCtx, uploadId: string, op: string): 
   const found = await findSession(ctx.metadata, uploadId);
   if (found?.row.session.completing?.op !== op) return;
   await ctx.metadata.abort(op);
-  const { completing: _, ...session } = found.row.session;
+  const { completing, ...session } = found.row.session;
+  const { triedDigest = completing.digest } = session;
+  // The store may have assembled the parts.
+  const isSame = triedDigest === completing.digest;
+  const tried = session.extentId === undefined ? {} : { triedDigest: isSame ? triedDigest : '' };
   const bucket = await findBucket(ctx.metadata, session.bucket);
   if (bucket?.row.id !== session.bucketId) {
     // The parts name all bytes that the manifest does.
@@ -397,7 +401,7 @@ async function resolveCompleting(ctx: SettleCtx, uploadId: string, op: string): 
     await finishCompleting(ctx, found, { result: committed && toResult(found, committed), counts: [] });
   else {
     await clearManifest(ctx.metadata, op);
-    await replaceSession(ctx.metadata, found, { session: { ...session, state: 'uploading' } });
+    await replaceSession(ctx.metadata, found, { session: { ...session, ...tried, state: 'uploading' } });
   }
 }
 

@@ -444,12 +444,17 @@ async function beginForwarded<T>(
 export async function completeForwarded(
   ctx: ForwardedCtx,
   { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
-  { parts, account }: { readonly parts: readonly ForwardedPart[]; readonly account: string },
+  {
+    parts,
+    account,
+    digest,
+  }: { readonly parts: readonly ForwardedPart[]; readonly account: string; readonly digest: string },
 ): Promise<Extent | undefined> {
   const upload = parseForwardedUpload(session);
   if (upload === undefined || session.extentId === undefined) return undefined;
+  const isOnlyList = (session.triedDigest ?? digest) === digest;
   await requireUploads(ctx)
-    .complete(upload, parts, { account })
+    .complete(upload, parts, { account, isOnlyList })
     .catch((cause: unknown) => {
       throw toUploadRefusal(cause, uploadId);
     });

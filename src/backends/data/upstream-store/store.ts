@@ -336,7 +336,8 @@ const forwardedUploads = (connectionTo: (cluster: string, use?: CallUse) => Conn
   complete(upload, parts, use) {
     const size = parts.reduce((sum, part) => sum + part.size, 0);
     const listed = parts.map(({ part, receipt }) => ({ part, etag: receipt }));
-    return assemble(connectionTo(upload.cluster, use), upload, { parts: listed, size });
+    const { isOnlyList = false } = use ?? {};
+    return assemble(connectionTo(upload.cluster, use), upload, { parts: listed, size, isOnlyList });
   },
 
   async discard(upload, use) {

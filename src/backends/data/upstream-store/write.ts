@@ -16,7 +16,7 @@ import { escapeText } from '../../../protocol/formats/codec.ts';
 import { begunUpload, etagIn, isGone, isMd5, readAnswer, requireEtag, UpstreamError } from './answers.ts';
 import { codeIn, retrying, type UpstreamRequest } from './client.ts';
 import { wrongSha256 } from './hash-verification.ts';
-import { type Connection, ownerHeaders, toKey } from './names.ts';
+import { type Connection, ownerHeaders, ownerIn, toKey } from './names.ts';
 import { UploadBody } from './upload-body.ts';
 
 /** The most that an upstream takes in one request. */
@@ -121,7 +121,7 @@ async function upload(
     };
     await send(input.first);
     for await (const bytes of input.parts) await send(bytes);
-    await assemble(connection, begun, { parts: done, size });
+    await assemble(connection, begun, { parts: done, size, isOnlyList: true });
     return size;
   } catch (cause) {
     // The caller queues the extent, which removes what this leaves; report the first error.
@@ -312,6 +312,13 @@ export async function readHead(
 
 const refusedParts: ReadonlySet<string> = new Set(['InvalidPart', 'InvalidPartOrder', 'EntityTooSmall']);
 
+interface Assembly {
+  readonly parts: readonly UploadedPart[];
+  readonly size: number;
+  /** Whether an object under the name can only be of these parts. */
+  readonly isOnlyList: boolean;
+}
+
 /**
  * @throws PartsChanged where the upstream has other parts, UploadGone where it has neither the upload nor what these
  *   parts make
@@ -319,7 +326,7 @@ const refusedParts: ReadonlySet<string> = new Set(['InvalidPart', 'InvalidPartOr
 export async function assemble(
   connection: Connection,
   upload: UpstreamUpload,
-  { parts, size }: { readonly parts: readonly UploadedPart[]; readonly size: number },
+  { parts, size, isOnlyList }: Assembly,
 ): Promise<void> {
   await retrying(connection, {}, async () => {
     try {
@@ -330,11 +337,18 @@ export async function assemble(
       if (!isGone(cause, 'NoSuchUpload')) throw cause;
       // An earlier request for the same may have been done without its answer coming through.
       const stored = await headObject(connection, upload.key);
-      if (stored?.size === size && stored.etag === etagOfParts(connection.hasher, parts)) return;
+      if (stored?.size === size) {
+        if (stored.etag === etagOfParts(connection.hasher, parts)) return;
+        if (isOnlyList && !isMd5OfParts(stored) && ownerIn(stored.headers) !== undefined) return;
+      }
       throw new UploadGone(`the upstream has no upload ${upload.uploadId}`, { cause });
     }
   });
 }
+
+/** Whether the ETag of an object in parts says which parts those are. */
+const isMd5OfParts = ({ etag, headers }: StoredObject): boolean =>
+  /^[0-9a-f]{32}-\d+$/.test(etag) && isMd5(etag.slice(0, 32), headers);
 
 /** The ETag that the upstream gives an object in parts, where those of the parts are their MD5; undefined where they are not. */
 const etagOfParts = (hasher: Hasher, parts: readonly UploadedPart[]): string | undefined =>
