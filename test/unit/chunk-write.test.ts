@@ -1,11 +1,18 @@
 /** Assembling a chunk for replicated and erasure-coded pools. */
-import { setImmediate as turn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { setTimeout, setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, test, vi } from 'vitest';
 import { crc32c } from '../../src/backends/crypto/node.ts';
-import { ChunkWrite, chooseUnit } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
-import type { RadosPool } from '../../src/backends/data/cluster-pool/driver.ts';
+import { ChunkWrite, chooseUnit, clusterPool } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
+import {
+  errno,
+  type RadosDriver,
+  RadosFailure,
+  type RadosPool,
+} from '../../src/backends/data/cluster-pool/driver.ts';
+import { ReadBudget } from '../../src/backends/data/cluster-pool/read-budget.ts';
 import { Lane } from '../../src/backends/data/cluster-pool/read-pieces.ts';
-import { chunkBytes } from '../../src/ports/object-bytes.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { chunkBytes, DataUnavailable } from '../../src/ports/object-bytes.ts';
 
 const size = 3_000_001;
 const content = Uint8Array.from({ length: size }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
@@ -44,6 +51,68 @@ describe.each([1, 4096, 12_288, 20_480, 65_536, 45_056])('a pool with stripes of
       await chunk.finish();
       expect(Buffer.compare(stored, content)).toBe(0);
     }
+  });
+});
+
+describe('before a cluster that does not answer', () => {
+  const opTimeoutMs = 500;
+  const writesMax = 4;
+
+  /** Each write fails after the time-out. */
+  function hungCluster() {
+    let begun = 0;
+    const dropped: string[] = [];
+    const write = (id: string) => ({
+      add() {},
+      async run() {
+        begun += 1;
+        await setTimeout(opTimeoutMs);
+        throw new RadosFailure('write', errno.timedOut);
+      },
+      drop: () => dropped.push(id),
+    });
+    const pool = { alignment: 1, write, remove: async () => {} };
+    const connected = { poolId: async () => 1, pool: async () => pool, close: async () => {} };
+    const driver = { crc32c, connect: async () => connected } as unknown as RadosDriver;
+    const store = clusterPool({
+      driver,
+      address: { id: 'a', user: 'client.a', opTimeoutMs, monTimeoutMs: 1_000 },
+      pools: { fallback: { pool: 'data', namespace: '' }, byClass: {} },
+      clock: systemClock,
+      inFlightBytesMax: writesMax * chunkBytes,
+      readBudget: new ReadBudget({ bytesMax: chunkBytes, aheadBytes: chunkBytes }),
+    });
+    async function* source() {
+      yield new Uint8Array(chunkBytes);
+    }
+    const put = (id: number, signal?: AbortSignal): Promise<unknown> =>
+      store.write(`c.${id}`, source(), { owner, size: chunkBytes, ...(signal && { signal }) });
+    return { put, dropped, begun: () => begun };
+  }
+
+  test('writes fail after two time-outs at most, however many wait', async () => {
+    const { put } = hungCluster();
+    const since = performance.now();
+    const writes = Array.from({ length: 6 * writesMax }, (_, id) => put(id));
+    for (const { status, ...outcome } of await Promise.allSettled(writes)) {
+      expect(status).toBe('rejected');
+      expect((outcome as PromiseRejectedResult).reason).toBeInstanceOf(DataUnavailable);
+    }
+    expect(performance.now() - since).toBeLessThan(3.5 * opTimeoutMs);
+  });
+
+  test('a write whose client has left waits for no other', async () => {
+    const { put, dropped, begun } = hungCluster();
+    const first = Array.from({ length: writesMax }, (_, id) => put(id));
+    await vi.waitFor(() => expect(begun()).toBe(writesMax));
+    const client = new AbortController();
+    const waiting = put(writesMax, client.signal);
+    await turn();
+    client.abort(new Error('the client has left'));
+    await expect(waiting).rejects.toThrow('the client has left');
+    expect(dropped).toEqual([`c.${writesMax}`]);
+    await Promise.allSettled(first);
+    expect(begun()).toBe(writesMax);
   });
 });
 

@@ -131,6 +131,19 @@ test('a pool that is being opened when its connection is closed is closed too', 
   expect(late).toEqual([]);
 });
 
+test('a cluster that does not answer leaves a thread to the others', async () => {
+  const { load, called, release } = doubleOfLibrados();
+  const driver = await koffiDriver(load);
+  const [hung, other] = [await driver.connect(address), await driver.connect(address)];
+  const pool = await hung.pool(1, '');
+  const stats = [pool.stats(), pool.stats()];
+  await vi.waitFor(() => expect(called).toContain('statPool'));
+  expect(await other.poolId('data')).toBe(0);
+  release();
+  await Promise.all(stats);
+  await Promise.all([hung.close(), other.close()]);
+});
+
 test('operations of a client that was put on the blocklist end its connection, and not the next one', async () => {
   const { load, late, called, started, end } = doubleOfLibrados();
   const connection = new Connection({ driver: await koffiDriver(load), address, clock: systemClock });

@@ -48,6 +48,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
   const connection = new Connection(options);
   const pools = new Pools(connection, options.pools);
   const inFlight = new Lane(options.inFlightBytesMax);
+  const waitMsMax = options.address.opTimeoutMs;
   const slow = new SlowWrites(options.clock);
   const open = new Set<string>();
   const reads = {
@@ -73,7 +74,8 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
         let written = 0;
         const { place } = await connection.attempt(() =>
           pools.write(storageClass, async (pool) => {
-            const chunk = new ChunkWrite({ id, owner, size, memory }, { pool, crc32c, inFlight });
+            const incoming = { id, owner, size, memory, signal };
+            const chunk = new ChunkWrite(incoming, { pool, crc32c, inFlight, waitMsMax });
             written = await writeFrom({ iterator, chunk, slow, signal });
           }),
         );
@@ -230,6 +232,7 @@ interface Incoming {
   readonly size: number | undefined;
   /** How the caller counts the memory of all writes. */
   readonly memory?: ChunkMemory | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 interface WriteParts {
@@ -237,6 +240,8 @@ interface WriteParts {
   readonly crc32c: Crc32c;
   /** Bytes that the driver has and that are not stored yet. */
   readonly inFlight: Lane;
+  /** Before a cluster that does not answer, writes would wait for one time-out of others after the other. */
+  readonly waitMsMax?: number;
 }
 
 export class ChunkWrite {
@@ -377,8 +382,12 @@ export class ChunkWrite {
     length: number,
     { attribute }: { readonly attribute: Uint8Array | undefined },
   ): Promise<void> {
-    const { inFlight } = this.#parts;
-    const taken = await inFlight.take(length);
+    const { inFlight, waitMsMax } = this.#parts;
+    const patience = { signal: this.#chunk.signal, ...(waitMsMax === undefined ? {} : { waitMsMax }) };
+    const taken = await inFlight.take(length, patience).catch((cause: unknown) => {
+      write.drop();
+      throw cause;
+    });
     try {
       await write.run(attribute);
     } finally {

@@ -21,19 +21,21 @@ interface PoolParts {
   readonly native: Native;
   readonly completions: Completions;
   /** Calls that block a thread of the runtime, which has few. */
-  readonly blocking: Lane;
+  readonly blocking: Turns;
 }
+
+type Turns = Pick<Lane, 'run'>;
 
 /**
  * The calls of one pool or cluster that block a thread. None begins once `close` was called, so that C gets no pointer that was
  * destroyed.
  */
 class BlockingCalls {
-  readonly #lane: Lane;
+  readonly #lane: Turns;
   readonly #running = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor(lane: Lane) {
+  constructor(lane: Turns) {
     this.#lane = lane;
   }
 
@@ -46,7 +48,8 @@ class BlockingCalls {
     if (this.#isClosed) throw new RadosFailure(what, errno.notConnected);
   }
 
-  run<T>(what: string, call: () => Promise<T>): Promise<T> {
+  async run<T>(what: string, call: () => Promise<T>): Promise<T> {
+    this.assertOpen(what);
     return this.#lane.run(async () => {
       this.assertOpen(what);
       const running = call();
@@ -321,7 +324,13 @@ export async function koffiDriver(load: () => Promise<Native> = loadLibrados): P
     completions: new Completions(native),
     blocking: new Lane(blockingMax),
   };
-  return { crc32c: native.crc32c, connect: (address) => connect(parts, address) };
+  return { crc32c: native.crc32c, connect: (address) => connect(ofOneCluster(parts), address) };
+}
+
+/** One call at a time, so that a cluster that hangs leaves a thread to the others. */
+function ofOneCluster(parts: PoolParts): PoolParts {
+  const turns = new Lane(1);
+  return { ...parts, blocking: { run: (work) => turns.run(() => parts.blocking.run(work)) } };
 }
 
 const seconds = (ms: number): string => String(Math.max(1, Math.ceil(ms / 1000)));

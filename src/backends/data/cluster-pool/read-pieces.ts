@@ -169,26 +169,65 @@ async function arrived(parts: ReadParts, reading: Reading, signal?: AbortSignal)
 /** The cluster's own checksums do not match either. */
 const isUnreadable = (error: unknown): boolean => error instanceof RadosFailure && error.code === errno.io;
 
+interface Patience {
+  readonly signal?: AbortSignal | undefined;
+  readonly waitMsMax?: number;
+}
+
+interface Waiting {
+  readonly amount: number;
+  readonly admit: () => void;
+}
+
 /** A counting semaphore, first come, first served. */
 export class Lane {
   readonly #max: number;
   #taken = 0;
-  readonly #waiting: { readonly amount: number; readonly admit: () => void }[] = [];
+  readonly #waiting: Waiting[] = [];
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** An amount above the total takes the total. @returns the amount to give back */
-  async take(amount: number): Promise<number> {
+  /** An amount above the total takes the total. @returns the amount to give back @throws RadosFailure after `waitMsMax` */
+  async take(amount: number, patience: Patience = {}): Promise<number> {
     const requested = Math.min(amount, this.#max);
     if (this.#waiting.length === 0 && this.#taken + requested <= this.#max) this.#taken += requested;
-    else await new Promise<void>((resolve) => this.#waiting.push({ amount: requested, admit: resolve }));
+    else await this.#wait(requested, patience);
     return requested;
+  }
+
+  async #wait(amount: number, { signal, waitMsMax }: Patience): Promise<void> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiting: Waiting = { amount, admit: resolve };
+    const leave = (cause: unknown): void => {
+      const at = this.#waiting.indexOf(waiting);
+      // It was admitted.
+      if (at < 0) return;
+      this.#waiting.splice(at, 1);
+      this.#admit();
+      reject(cause);
+    };
+    const abort = (): void => leave(signal?.reason);
+    const expire = (): void => leave(new RadosFailure('waiting for earlier operations', errno.timedOut));
+    signal?.addEventListener('abort', abort, { once: true });
+    const timer = waitMsMax === undefined ? undefined : setTimeout(expire, waitMsMax);
+    this.#waiting.push(waiting);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
   }
 
   give(amount: number): void {
     this.#taken -= amount;
+    this.#admit();
+  }
+
+  #admit(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       if (this.#taken + next.amount > this.#max) return;
       this.#waiting.shift();
