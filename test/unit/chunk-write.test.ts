@@ -17,6 +17,7 @@ import { chunkBytes, DataUnavailable } from '../../src/ports/object-bytes.ts';
 const size = 3_000_001;
 const content = Uint8Array.from({ length: size }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
 const owner = { bucketId: 'b', key: 'k' };
+const until = { timeout: 60_000, interval: 5 };
 
 /** A pool that accepts, like an erasure-coded one, only appends at a multiple of its stripe. */
 function strictPool(alignment: number) {
@@ -104,7 +105,7 @@ describe('before a cluster that does not answer', () => {
   test('a write whose client has left waits for no other', async () => {
     const { put, dropped, begun } = hungCluster();
     const first = Array.from({ length: writesMax }, (_, id) => put(id));
-    await vi.waitFor(() => expect(begun()).toBe(writesMax));
+    await vi.waitFor(() => expect(begun()).toBe(writesMax), until);
     const client = new AbortController();
     const waiting = put(writesMax, client.signal);
     await turn();

@@ -9,6 +9,7 @@ import { systemClock } from '../../src/ports/clock.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 
 const address = { id: 'a', user: 'client.a', opTimeoutMs: 1_000, monTimeoutMs: 1_000 };
+const until = { timeout: 60_000, interval: 5 };
 const options = { offset: 0, wantsAttribute: false };
 
 /** Operations end when the test says so; `list` and `statPool` wait for `release`. */
@@ -93,7 +94,7 @@ test('nothing reaches a pool or a connection after it was closed, and it waits f
   await walk.next();
   const reading = pool.read('c.1', new Uint8Array(1), options).done;
   const stats = pool.stats();
-  await vi.waitFor(() => expect(called).toContain('statPool'));
+  await vi.waitFor(() => expect(called).toContain('statPool'), until);
   const closing = Promise.all([expect(reading).rejects.toThrow(RadosFailure), cluster.close()]);
   await expect(write.run()).rejects.toThrow('not connected');
   const refused = [
@@ -123,7 +124,7 @@ test('a pool that is being opened when its connection is closed is closed too', 
   const { load, late, called } = doubleOfLibrados();
   const cluster = await (await koffiDriver(load)).connect(address);
   const opening = cluster.pool(1, '');
-  await vi.waitFor(() => expect(called).toContain('openPool'));
+  await vi.waitFor(() => expect(called).toContain('openPool'), until);
   await cluster.close();
   const pool = await opening;
   expect(called.slice(-2)).toEqual(['closePool', 'shutdown']);
@@ -137,7 +138,7 @@ test('a cluster that does not answer leaves a thread to the others', async () =>
   const [hung, other] = [await driver.connect(address), await driver.connect(address)];
   const pool = await hung.pool(1, '');
   const stats = [pool.stats(), pool.stats()];
-  await vi.waitFor(() => expect(called).toContain('statPool'));
+  await vi.waitFor(() => expect(called).toContain('statPool'), until);
   expect(await other.poolId('data')).toBe(0);
   release();
   await Promise.all(stats);
@@ -153,16 +154,16 @@ test('operations of a client that was put on the blocklist end its connection, a
   };
   const [first, second] = [read(), read()];
   for (const each of [first, second]) each.catch(() => {});
-  await vi.waitFor(() => expect(started).toHaveLength(2));
+  await vi.waitFor(() => expect(started).toHaveLength(2), until);
   end(started[0], -errno.shutDown);
   await expect(first).rejects.toThrow(DataUnavailable);
   end(started[1], -errno.shutDown);
   const third = read();
   await expect(second).rejects.toThrow(DataUnavailable);
-  await vi.waitFor(() => expect(started).toHaveLength(3));
+  await vi.waitFor(() => expect(started).toHaveLength(3), until);
   end(started[2], 1);
   expect(await third).toEqual({ length: 1 });
-  await vi.waitFor(() => expect(called.filter((name) => name === 'shutdown')).toHaveLength(1));
+  await vi.waitFor(() => expect(called.filter((name) => name === 'shutdown')).toHaveLength(1), until);
   await connection.close();
   expect(late).toEqual([]);
 });
