@@ -44,7 +44,7 @@ async function openMoving(backend: Backend): Promise<World> {
   return opened;
 }
 
-/** Runs a unit of the worker, and `meanwhile` when it asks for the first byte of the object. */
+/** Runs the worker until it is idle, and `meanwhile` when it asks for the first byte of the object. */
 async function whileCopyHeld(
   { context }: World['world'],
   open: (context: Context) => Unit,
@@ -57,7 +57,10 @@ async function whileCopyHeld(
     await released;
     yield* context.bytes.read(...input);
   };
-  const running = open({ ...context, bytes: faulty(context.bytes, { read }) })(never);
+  const unit = open({ ...context, bytes: faulty(context.bytes, { read }) });
+  const running = (async () => {
+    while ((await unit(never)) === 'busy');
+  })();
   expect(await Promise.race([asked.then(() => 'asked'), running])).toBe('asked');
   await meanwhile();
   release();
