@@ -344,6 +344,8 @@ async function openPathService(objects: Map<string, string>): Promise<string> {
     for await (const chunk of request) body += chunk;
     const prefix = searchParams.get('prefix') ?? '';
     const listed = [...objects.keys()].filter((each) => each.startsWith(prefix));
+    if (request.method === 'GET' && key !== '')
+      return reply.writeHead(404).end('<Error><Code>NoSuchKey</Code></Error>');
     if (request.method === 'GET')
       return reply.end(
         `<ListBucketResult>${listed.map((each) => `<Key>${each}</Key>`).join('')}</ListBucketResult>`,

@@ -391,6 +391,8 @@ test.each([
   const isOfUploads = text.startsWith(uploads);
   const listed = ({ method, target }: Asked): boolean =>
     method === 'GET' && target.includes(isOfUploads ? 'uploads=' : 'list-type=');
+  // Requests of the tests before.
+  way.seen();
   way.fail(listed, { status: 200, page: text });
   const extent = { cluster, id: 'op.1', size: unknownSize };
   const walk = isOfUploads ? bytes.remove([extent]) : bytes.isStored(extent);
