@@ -63,7 +63,16 @@ beforeAll(async () => {
   await put('/lists?policy=', mayWriteLists);
   await put('/listed?id=all&inventory=', inventory);
   await put('/sent?versioning=', versioned);
-  const peer = `replication peers set far --endpoint ${server.url} --access-key ${accessKey} --secret-key ${secretKey}`;
+  // Another site: a gateway refuses itself as a destination.
+  const far = await serving([], { SVC_EGRESS_ALLOW: '127.0.0.1' });
+  const [farKey = '', farSecret = ''] = keysOf(far);
+  const sendFar = sender({ url: far.url, accessKey: farKey, secretKey: farSecret });
+  for (const [path, body] of [
+    ['/lists', ''],
+    ['/lists?versioning=', versioned],
+  ] as const)
+    expect((await sendFar('PUT', path, { body })).text, path).not.toContain('<Error>');
+  const peer = `replication peers set far --endpoint ${far.url} --access-key ${farKey} --secret-key ${farSecret}`;
   expect((await admin(peer)).stderr).toBe('');
   await put('/sent?replication=', replication);
   const away = `replication peers set away --endpoint http://127.0.0.1:9 --access-key abc --secret-key ${secretKey} --accounts [{"account":"alice","buckets":["c-*"]}]`;
