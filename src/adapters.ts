@@ -27,7 +27,7 @@ export const denoHandler = (
 };
 
 /** The part of Bun's server that the handler calls. */
-interface BunServer {
+export interface BunServer {
   requestIP(request: Request): { readonly address: string } | null;
   timeout?(request: Request, seconds: number): void;
 }

@@ -3,7 +3,14 @@
 // First, because other modules stop an old runtime with a stack trace.
 import './base/assert-runtime.ts';
 
-export { bunHandler, denoHandler, type HonoContext, honoHandler, workerHandler } from './adapters.ts';
+export {
+  type BunServer,
+  bunHandler,
+  denoHandler,
+  type HonoContext,
+  honoHandler,
+  workerHandler,
+} from './adapters.ts';
 export { createGateway } from './admin-gateway.ts';
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher, portableHasher } from './backends/crypto/portable.ts';
