@@ -16,7 +16,7 @@ import { onEngines } from './on-engines.ts';
 
 /** The shell without windows takes a quarter less CPU than the whole browser. `.ci/run` installs it. */
 const installed = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
-const executablePath = process.env['CHROMIUM'] ?? installed.find((path) => existsSync(path)) ?? '';
+export const executablePath = process.env['CHROMIUM'] ?? installed.find((path) => existsSync(path)) ?? '';
 
 /** For `describe.skipIf`. */
 export const noChromium = existsSync(executablePath) ? undefined : `there is none of ${installed.join(', ')}`;

@@ -10,6 +10,7 @@ import { Miniflare } from 'miniflare';
 import { chromium } from 'playwright-core';
 import { rolldown } from 'rolldown';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { executablePath } from '../console/world.ts';
 import { freePorts } from '../support/engines/ports.ts';
 import { type Send, sender } from './client.ts';
 import { copyExample, frameworkCommand } from './frameworks.ts';
@@ -247,7 +248,7 @@ test('desktop.ts reads what it has stored', async () => {
 
 test('upload.ts: a browser uploads a file with the form, and the application is told', async () => {
   const example = await start(node, 'upload.ts');
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
   try {
     const page = await browser.newPage();
     await page.goto(example.url);
