@@ -188,7 +188,9 @@ export async function sendUpload(
     for await (const { number, extent } of partsFrom(ctx, row)) {
       const size = contentSize(extent, row.encryption);
       const content = () => readContent(ctx, shipment, { start, size });
-      const headers = withDigests ? { 'content-md5': await hashPieces(ctx, content()) } : {};
+      const headers: Readonly<Record<string, string>> = withDigests
+        ? { 'content-md5': await hashPieces(ctx, content()) }
+        : {};
       const query = [['partNumber', String(number)], ofUpload] as const;
       const reply = await retryPart(ctx, shipment, async () => {
         const body = { length: size, pieces: content() };
