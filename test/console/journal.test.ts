@@ -235,6 +235,8 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
     await page.getByText('No loaded version matches.').waitFor();
     await page.getByText('2 versions of 2 keys').waitFor();
     expect(await (await send(server, 'GET', '/states/cat')).text()).toBe('one');
+    // The dialog closes after the page has the new rows; until then the page takes no text.
+    await dialog.waitFor({ state: 'detached' });
     await page.getByLabel('Key prefix').fill('nothing');
     await page.getByLabel('Key prefix').press('Enter');
     await page.getByText('There is no version.').first().waitFor();
