@@ -134,7 +134,8 @@ test('few bodies at a time share a low bandwidth of a peer, and all arrive', asy
   start();
   await vi.waitFor(() => expect(arrived).toBe(60), patience);
   expect(most).toBeGreaterThan(1);
-  expect(most).toBeLessThanOrEqual(7);
+  // Bodies of this size have three of seven turns.
+  expect(most).toBeLessThanOrEqual(3);
 });
 
 const mebibyte = new Uint8Array(1024 * 1024);

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { loadClient } from '../support/load-client.ts';
 import { seeded } from '../support/load-model.ts';
 import { startServer, type TestServer } from '../support/server.ts';
@@ -87,7 +87,7 @@ export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Roun
 /** The result of a step, or an error with the log where it takes too long. */
 async function within<T>(step: string, server: TestServer, work: Promise<T>): Promise<T> {
   const timer = new AbortController();
-  const late = delay(stepMs, undefined, { signal: timer.signal }).then(
+  const late = sleep(stepMs, undefined, { signal: timer.signal }).then(
     () => {
       throw new Error(`${step} did not end in ${stepMs / 1000} s: ${server.log().slice(-4000)}`);
     },
@@ -104,8 +104,6 @@ async function within<T>(step: string, server: TestServer, work: Promise<T>): Pr
 export async function inFull(tally: Tally, writes: number): Promise<void> {
   for (let waits = 0; waits < 2400 && tally.acknowledged < writes; waits += 1) await sleep(50);
 }
-
-const sleep = (ms: number): Promise<void> => delay(ms);
 
 /** Kills one of the serving processes; the primary starts another. */
 function killOneWorker({ process: primary }: TestServer, random: () => number): void {

@@ -1,11 +1,10 @@
 /** The TiKV client on a real PD with a TiKV-protocol store, or on what `SVC_KV_PD_ENDPOINTS` names. */
-import { afterAll, beforeAll, describe, expect, it, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { Unreachable } from '../../src/backends/tikv/backoff.ts';
 import { toWide } from '../../src/backends/tikv/messages.ts';
-import { Sender } from '../../src/backends/tikv/sender.ts';
 import { noTikv, startTikv } from '../support/engines/tikv.ts';
 import { transactionLaws } from './laws.ts';
-import { bare, bytes, freshKeys, opened, put, text } from './world.ts';
+import { answering, bare, bytes, freshKeys, opened, put, text } from './world.ts';
 
 /** The first start on a machine may have to build the engine. */
 const buildMs = 600_000;
@@ -69,12 +68,7 @@ describe('the TiKV client on PD and a store', () => {
     await put(world.client, key('a'), 'old');
     await put(world.client, key('b'), 'old');
     await leaveAsync(key, ['a', 'b']);
-    const send = Sender.prototype.many;
-    const many = vi.spyOn(Sender.prototype, 'many').mockImplementation(function (this: Sender, name, sent) {
-      return name === 'CheckSecondaryLocks'
-        ? Promise.resolve([{ keys: sent.keys, answer: { error: { retryable: 'later' } } as never }])
-        : (send.call(this, name, sent as never) as never);
-    });
+    const many = answering('CheckSecondaryLocks', { error: { retryable: 'later' } });
     try {
       await expect(world.client.get(key('b'))).rejects.toThrow(Unreachable);
     } finally {

@@ -3,16 +3,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { storeHealth } from '../../src/backends/metadata/ordered-kv/health.ts';
 import { Conflict, TikvError, Undetermined, Unreachable } from '../../src/backends/tikv/backoff.ts';
 import { toWide } from '../../src/backends/tikv/messages.ts';
-import { Sender } from '../../src/backends/tikv/sender.ts';
 import { type Double, type Fault, noDouble, startDouble } from '../support/engines/tikv-double.ts';
 import { one, two } from '../support/server-tls.ts';
 import { transactionLaws } from './laws.ts';
 import { buildMs, describeOnDouble } from './on-double.ts';
-import { bare, bytes, count, freshKeys, opened, put, settled, text } from './world.ts';
+import { answering, bare, bytes, count, freshKeys, opened, put, settled, text } from './world.ts';
 
 /** Starts every store and makes the first placement driver the leader. */
 const heal = async (double: Double): Promise<void> => {
@@ -243,13 +242,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
         await transaction.lock([key('a')]);
         for (const name of ['a', 'z']) transaction.put(key(name), bytes('1'));
       });
-      // A fault that the double does not have.
-      const send = Sender.prototype.many;
-      const many = vi.spyOn(Sender.prototype, 'many').mockImplementation(function (this: Sender, name, sent) {
-        return name === 'ResolveLock'
-          ? Promise.resolve([{ keys: sent.keys, answer: answer as never }])
-          : (send.call(this, name, sent as never) as never);
-      });
+      const many = answering('ResolveLock', answer);
       try {
         const { client } = world;
         const page = { low: key(''), high: key('~'), limit: 5, reverse: false };

@@ -1,8 +1,10 @@
 /** Helpers of the tests of the TiKV client: separate keys, and connections without automatic retries. */
 import { randomBytes } from 'node:crypto';
+import { vi } from 'vitest';
 import { Backoff } from '../../src/backends/tikv/backoff.ts';
 import type { Tls } from '../../src/backends/tikv/channel.ts';
 import { TikvClient } from '../../src/backends/tikv/client.ts';
+import type { CommandName } from '../../src/backends/tikv/messages.ts';
 import { PlacementDriver } from '../../src/backends/tikv/placement-driver.ts';
 import { Regions } from '../../src/backends/tikv/regions.ts';
 import { Sender } from '../../src/backends/tikv/sender.ts';
@@ -12,6 +14,16 @@ const encoder = new TextEncoder();
 export const bytes = (text: string): Uint8Array => encoder.encode(text);
 export const text = (value: Uint8Array | undefined): string | undefined =>
   value === undefined ? undefined : Buffer.from(value).toString();
+
+/** Answers a command in the place of every store, which no double does; other commands are sent. `mockRestore` ends it. */
+export function answering(command: CommandName, answer: object) {
+  const send = Sender.prototype.many;
+  return vi.spyOn(Sender.prototype, 'many').mockImplementation(function (this: Sender, name, sent) {
+    return name === command
+      ? Promise.resolve([{ keys: sent.keys, answer: answer as never }])
+      : (send.call(this, name, sent as never) as never);
+  });
+}
 
 /** Keys that no other test uses, ordered by name. */
 export function freshKeys(): (name: string) => Uint8Array {

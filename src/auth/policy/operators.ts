@@ -3,6 +3,7 @@
  * value of the request. `conditions.ts` has the meaning of missing keys, several values and negation.
  */
 import { parsePeer, parseRange, rangeContains } from '../../base/text/ip-address.ts';
+import { byteString } from '../../base/text/utf8.ts';
 import { malformed, quoted } from './json.ts';
 import type { KeyType } from './keys.ts';
 import {
@@ -62,11 +63,6 @@ const base64Pattern = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]
 
 /** The bytes of a base64 text, as a string of characters 0 to 255. */
 const parseBase64 = (text: string): string | undefined => (base64Pattern.test(text) ? atob(text) : undefined);
-
-const utf8 = new TextEncoder();
-/** The bytes of a text, as a string of characters 0 to 255. */
-const decodeBinary = (text: string): string =>
-  Array.from(utf8.encode(text), (byte) => String.fromCharCode(byte)).join('');
 
 /** `true` and `false` in any case. */
 function parseBool(text: string): boolean | undefined {
@@ -253,7 +249,7 @@ export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator
       types: ['text', 'any'],
       negated: false,
       takesPatterns: false,
-      compile: compared({ policy: parseBase64, request: decodeBinary }, 'base64', isEqual),
+      compile: compared({ policy: parseBase64, request: byteString }, 'base64', isEqual),
     },
   ],
   ['IpAddress', { types: ['ip', 'any'], negated: false, takesPatterns: false, compile: ip }],

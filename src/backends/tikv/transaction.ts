@@ -96,7 +96,7 @@ export class Transaction {
     const values: Values = new Map();
     this.#keepAlive(first);
     if (this.#isCareful || patienceMs === undefined) await this.#lockAll(keys, values, this.#share());
-    else await this.#tryLockAll(keys, values, Math.min(patienceMs, this.#share().leftMs));
+    else await this.#tryLockAll(keys, values, Math.min(patienceMs, this.#parts.budgetMs, this.#whole.leftMs));
     return keys.map((key) => values.get(toHexName(key)));
   }
 

@@ -17,8 +17,7 @@ import { PeerSilent } from '../../ports/peer-requests.ts';
 import { refreshBucket } from '../common/buckets.ts';
 import { inTurns } from '../common/turns.ts';
 import { nameLane, readDestination } from '../configurations/replication-destination.ts';
-import { markPending } from '../objects/replication-queue.ts';
-import { effectiveStamp } from '../objects/stamp.ts';
+import { markPending, pendingStamp } from '../objects/replication-queue.ts';
 import { NotAllowed } from './authorize-delivery.ts';
 import { PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { KeyChanged, Superseded } from './send-to-service.ts';
@@ -139,9 +138,10 @@ async function queuePending(
     const isThere = found !== undefined && found.row.version === task.version;
     // The version is gone, or needs no mark: the task is sent all the same.
     if (bucket === undefined || !isThere || !wasAbandoned(found.row))
-      return metadata.apply([await queue(isThere ? effectiveStamp(found.row) : undefined)]);
-    const change = { put: markPending(found.row), expect: found.revision };
-    const then = [await queue(effectiveStamp(found.row))];
+      return metadata.apply([await queue(isThere ? pendingStamp(found.row) : undefined)]);
+    const marked = markPending(found.row);
+    const change = { put: marked, expect: found.revision };
+    const then = [await queue(pendingStamp(marked))];
     const outcome = await metadata.commit(objectsAt(bucket), [change], { then });
     if (outcome.applied) return;
     if (outcome.because === 'fenced') await refreshBucket(ctx, bucket);

@@ -11,6 +11,7 @@ import { effectiveStamp } from '../objects/stamp.ts';
 import {
   checkReply,
   checkSign,
+  codeIn,
   ownedBy,
   readContent,
   type Shipment,
@@ -62,28 +63,31 @@ export async function askSite(
 ): Promise<PeerSite | undefined> {
   const reply = await peers.send(access, { method: 'GET', bucket, query: [['replica', '']] }, signal);
   const what = `GET /${bucket}?replica`;
-  const text = decodeUtf8(reply.body);
-  if (reply.headers['content-type']?.startsWith('application/json') === true && reply.status === 200)
-    return readSite(reply, text, what);
+  if (reply.headers['content-type']?.startsWith('application/json') === true && reply.status === 200) {
+    const site = readSite(reply);
+    if (site === undefined) throw new UnexpectedAnswer(reply.status, what);
+    return site;
+  }
   // A service that does not know the query refuses it, or lists the bucket. A proxy in the place of a gateway does neither.
   if (reply.status === 400 || reply.status === 501) {
-    const [, code] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
-    if (code !== undefined && !callerCodes.has(code)) return undefined;
+    const code = codeIn(reply);
+    if (code !== '' && !callerCodes.has(code)) return undefined;
   }
-  if (reply.status === 200 && text.includes('<ListBucketResult')) return undefined;
+  if (reply.status === 200 && decodeUtf8(reply.body).includes('<ListBucketResult')) return undefined;
   checkReply(reply, what);
   throw new UnexpectedAnswer(reply.status, what);
 }
 
-function readSite({ status }: PeerReply, text: string, what: string): PeerSite {
+/** @returns undefined where the answer is no description of a site */
+export function readSite({ body }: Pick<PeerReply, 'body'>): PeerSite | undefined {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = JSON.parse(decodeUtf8(body));
   } catch {
-    throw new UnexpectedAnswer(status, what);
+    return undefined;
   }
   const { site, versioning, objectLock, owner } = (parsed ?? {}) as Readonly<Record<string, unknown>>;
-  if (typeof site !== 'string' || typeof versioning !== 'string') throw new UnexpectedAnswer(status, what);
+  if (typeof site !== 'string' || typeof versioning !== 'string') return undefined;
   return {
     id: site,
     versioning,

@@ -2,9 +2,9 @@
 
 import { fail } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
-import { decodeUtf8 } from '../../base/text/utf8.ts';
 import type { Context } from '../../context.ts';
 import { deletePeer, listPeers, openAccess, openPeer, putPeer } from '../../domain/replication/peers.ts';
+import { readSite } from '../../domain/replication/send-replica.ts';
 import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
 import { findSite } from '../../metadata/site.ts';
 import {
@@ -327,9 +327,9 @@ const steps: Readonly<Record<CheckStep, (probe: Probe) => Promise<Outcome>>> = {
 
   async site({ ctx, ask }) {
     // Another service refuses the question, or lists the bucket.
-    const { status, body } = await ask({ method: 'GET', query: [['replica', '']] });
-    const [, site] = /"site":"([^"]+)"/.exec(decodeUtf8(body)) ?? [];
-    if (status === 200 && site === (await findSite(ctx)))
+    const reply = await ask({ method: 'GET', query: [['replica', '']] });
+    const site = reply.status === 200 ? readSite(reply) : undefined;
+    if (site?.id === (await findSite(ctx)))
       throw new StepFailed(
         'The peer has the id of this installation.',
         'It is this gateway, or a copy that was restored from a backup of it: begin the other site with an empty data directory, and send what is here already by a resync.',

@@ -89,7 +89,7 @@ export const workerSettings = {
 export const settingTexts = (bindings: object): Environment =>
   Object.fromEntries(
     Object.entries(bindings)
-      .filter(([name]) => name.startsWith('SVC_'))
+      .filter(([name, value]) => name.startsWith('SVC_') && value !== undefined && value !== null)
       .map(([name, value]) => [name, toSettingText(value)]),
   );
 

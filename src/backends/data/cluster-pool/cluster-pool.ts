@@ -240,7 +240,7 @@ interface WriteParts {
   readonly crc32c: Crc32c;
   /** Bytes that the driver has and that are not stored yet. */
   readonly inFlight: Lane;
-  /** Before a cluster that does not answer, writes would wait for one time-out of others after the other. */
+  /** How long a write waits for room in `inFlight`. Without it, writes before a cluster that does not answer wait for one time-out of others after the other. */
   readonly waitMsMax?: number;
 }
 
@@ -383,7 +383,7 @@ export class ChunkWrite {
     { attribute }: { readonly attribute: Uint8Array | undefined },
   ): Promise<void> {
     const { inFlight, waitMsMax } = this.#parts;
-    const patience = { signal: this.#chunk.signal, ...(waitMsMax === undefined ? {} : { waitMsMax }) };
+    const patience = { signal: this.#chunk.signal, waitMsMax };
     const taken = await inFlight.take(length, patience).catch((cause: unknown) => {
       write.drop();
       throw cause;

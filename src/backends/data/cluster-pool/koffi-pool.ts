@@ -1,4 +1,5 @@
 /** One pool, or a namespace in it, through librados. */
+import { Semaphore } from '../../../base/mutex.ts';
 import { blockBytes } from '../chunked/buffers.ts';
 import {
   type ClusterAddress,
@@ -12,7 +13,6 @@ import {
   type RadosWriteOptions,
 } from './driver.ts';
 import { type Librados, later, loadLibrados, type Native, type Pointer } from './librados.ts';
-import { Lane } from './read-pieces.ts';
 
 const namesPerPage = 1000;
 const itemWords = 6;
@@ -24,19 +24,19 @@ interface PoolParts {
   readonly blocking: Turns;
 }
 
-type Turns = Pick<Lane, 'run'>;
+type Turns = Pick<Semaphore, 'run'>;
 
 /**
  * The calls of one pool or cluster that block a thread. None begins once `close` was called, so that C gets no pointer that was
  * destroyed.
  */
 class BlockingCalls {
-  readonly #lane: Turns;
+  readonly #turns: Turns;
   readonly #running = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor(lane: Turns) {
-    this.#lane = lane;
+  constructor(turns: Turns) {
+    this.#turns = turns;
   }
 
   get isClosed(): boolean {
@@ -50,7 +50,7 @@ class BlockingCalls {
 
   async run<T>(what: string, call: () => Promise<T>): Promise<T> {
     this.assertOpen(what);
-    return this.#lane.run(async () => {
+    return this.#turns.run(async () => {
       this.assertOpen(what);
       const running = call();
       this.#running.add(running);
@@ -322,14 +322,14 @@ export async function koffiDriver(load: () => Promise<Native> = loadLibrados): P
   const parts: PoolParts = {
     native,
     completions: new Completions(native),
-    blocking: new Lane(blockingMax),
+    blocking: new Semaphore(blockingMax),
   };
   return { crc32c: native.crc32c, connect: (address) => connect(ofOneCluster(parts), address) };
 }
 
 /** One call at a time, so that a cluster that hangs leaves a thread to the others. */
 function ofOneCluster(parts: PoolParts): PoolParts {
-  const turns = new Lane(1);
+  const turns = new Semaphore(1);
   return { ...parts, blocking: { run: (work) => turns.run(() => parts.blocking.run(work)) } };
 }
 

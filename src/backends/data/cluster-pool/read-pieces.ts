@@ -171,7 +171,7 @@ const isUnreadable = (error: unknown): boolean => error instanceof RadosFailure 
 
 interface Patience {
   readonly signal?: AbortSignal | undefined;
-  readonly waitMsMax?: number;
+  readonly waitMsMax?: number | undefined;
 }
 
 interface Waiting {
@@ -233,15 +233,6 @@ export class Lane {
       this.#waiting.shift();
       this.#taken += next.amount;
       next.admit();
-    }
-  }
-
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    const taken = await this.take(1);
-    try {
-      return await work();
-    } finally {
-      this.give(taken);
     }
   }
 }

@@ -204,7 +204,7 @@ interface Page<T> {
   readonly next: Markers | undefined;
 }
 
-/** @throws DataUnavailable for a page that was there before: a service or proxy that repeats one would be listed without end */
+/** @throws DataUnavailable for the same page as the one before: a service or proxy that repeats it would be listed without end */
 async function* listPages<T>(
   connection: Connection,
   query: Markers,

@@ -2,7 +2,7 @@
  * The metadata port on TiKV: rows under order-preserving keys, a listing as one range scan,
  * every commit one pessimistic transaction with its side changes inside.
  */
-import { inParallel } from '../../../base/concurrency.ts';
+import { attemptEach, inParallel } from '../../../base/concurrency.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import {
   type Abandoned,
@@ -254,13 +254,14 @@ class OrderedKv implements OrderedKvStore {
   }
 
   async maintain(): Promise<void> {
-    await inTurn([() => this.#intents.own.renew(), () => this.#clean()]);
+    await attemptEach(1, [() => this.#intents.own.renew(), () => this.#clean()], (step) => step());
   }
 
   async #clean(): Promise<void> {
     this.#isCleaning = true;
     try {
-      await inTurn([() => this.#report('expired rows', this.#sweepExpired()), () => this.#collect()]);
+      const steps = [() => this.#report('expired rows', this.#sweepExpired()), () => this.#collect()];
+      await attemptEach(1, steps, (step) => step());
     } finally {
       this.#isCleaning = false;
     }
@@ -303,16 +304,6 @@ class OrderedKv implements OrderedKvStore {
   #assertOpen(): void {
     if (this.#closing !== undefined) throw new Error('the metadata store is closed');
   }
-}
-
-/**
- * Runs every step, also after one that failed.
- * @throws the first failure
- */
-async function inTurn(steps: readonly (() => Promise<void>)[]): Promise<void> {
-  const failures: unknown[] = [];
-  for (const step of steps) await step().catch((cause: unknown) => failures.push(cause));
-  if (failures.length > 0) throw failures[0];
 }
 
 export function orderedKvStore(options: OrderedKvOptions): OrderedKvStore {

@@ -145,7 +145,7 @@ export class ClusterClock {
     const candidates = medians(answers, now);
     const known = this.#estimate;
     const near = candidates.find((each) => known === undefined || areNear(each, known));
-    const [found] = near === undefined ? candidates : [near];
+    const found = near ?? candidates[0];
     if (found === undefined) return;
     this.#jumps = near === undefined ? this.#jumps + 1 : 0;
     // Two nodes that agree prove that the estimate is wrong, as after a pause of this machine. A single one may have a wrong clock.

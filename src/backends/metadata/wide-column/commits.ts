@@ -28,7 +28,7 @@ import type { TableIn, Tables } from './statements.ts';
 
 /** Rounds against other writers, before the commit fails as busy. */
 const attemptsMax = 20;
-/** Failed commits that one round settles, and how many at a time. */
+/** Failed commits that are settled before those that failed again, and how many at a time. */
 const settledPerRound = 64;
 const parallel = 8;
 /** How long an outcome is stored: longer than any intent that may need it. */
@@ -131,6 +131,8 @@ export class Commits {
       intents.own.end(opId);
       this.#unsettled.delete(opId);
     });
+    // All were settled, so none of those behind them waits for what cannot be.
+    if (due.length === settledPerRound) await this.#settleSome();
   }
 
   /** Finds the shard of the rows, which may be another one at the next attempt. */
@@ -184,7 +186,7 @@ export class Commits {
       const expired = (await this.#mayExpectExpired(target)) ? await this.#refusal(target) : undefined;
       if (expired !== undefined) return expired;
       const revision = formatRevision(attempt, target.changes);
-      const now = findExpiry(target.changes) === undefined ? 0 : await this.#ports.now();
+      const now = await this.#ports.now();
       // A later commit that makes side changes to the same rows uses a later timestamp.
       await session.clock.passed(stamp);
       const isApplied = await this.#inTurn.run([target.partition], () =>
@@ -352,7 +354,6 @@ function attemptPlace({ table, place }: Target, attempt: string): Place {
   };
 }
 
-/** @param now not used where no row expires */
 function buildConditions(
   target: Target,
   { revision, now }: { readonly revision: string; readonly now: number },
@@ -386,15 +387,9 @@ function buildConditions(
 
 /** For a commit whose rows expire it includes the earliest expiry. */
 function formatRevision(attempt: string, changes: readonly Change<AnyTable>[]): Revision {
-  const expiry = findExpiry(changes);
-  const mark = expiry === undefined ? '' : `${expiryMark}${Math.floor(expiry)}`;
-  return `${attempt}${mark}` as Revision;
-}
-
-/** The earliest; undefined where no row expires. */
-function findExpiry(changes: readonly Change<AnyTable>[]): number | undefined {
   const expiries = changes.flatMap((change) => ('put' in change ? (change.expiresAt ?? []) : []));
-  return expiries.length === 0 ? undefined : Math.min(...expiries);
+  const mark = expiries.length === 0 ? '' : `${expiryMark}${Math.floor(Math.min(...expiries))}`;
+  return `${attempt}${mark}` as Revision;
 }
 
 const expiryMark = '~';

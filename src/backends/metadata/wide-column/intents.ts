@@ -90,10 +90,8 @@ export class Intents {
         const until = await this.#until();
         const query = `UPDATE ${table} SET until = ? ${row} IF state = ?`;
         const lost: string[] = [];
-        // In turn: all leases are in one partition.
-        await attemptEach(1, epochs, async (id) => {
+        for (const id of epochs)
           if (!(await session.decide([{ query, params: [until, slot, id, open] }]))) lost.push(id);
-        });
         return lost;
       },
     };

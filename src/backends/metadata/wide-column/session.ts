@@ -320,7 +320,7 @@ export class Session {
 
   /**
    * The columns in the condition of a statement whose condition never holds: a serial read of these alone.
-   * @returns undefined where the partition has nothing
+   * @returns a row that lacks these columns where the partition has nothing
    */
   async readCondition({ query, params }: Statement): Promise<RawRow | undefined> {
     const options = { ...levels[this.scope], prepare: true, isIdempotent: true };
@@ -541,7 +541,7 @@ const isRefusedUndone = (cause: unknown): boolean => {
 // Statements that wait because each connection has as many unanswered ones as the driver allows.
 
 /** How long a statement waits before it is sent. */
-const sendWaitMaxMs = 12_000;
+const sendWaitMaxMs = answerMs;
 /** This bounds the memory of what waits. */
 const waitingMax = 8192;
 /** A statement is sent when another one has ended. More are sent so often, because connections may have become free in other ways. */
@@ -600,12 +600,12 @@ class StatementQueue {
 
   #retry(): void {
     const now = performance.now();
-    while (this.#waiting[0] !== undefined && this.#waiting[0].until < now)
-      this.#waiting
-        .shift()
-        ?.fail(
-          new StoreUnavailable('a statement waited too long to be sent: the nodes do not answer in time'),
-        );
+    for (let next = this.#waiting[0]; next !== undefined && next.until < now; next = this.#waiting[0]) {
+      this.#waiting.shift();
+      next.fail(
+        new StoreUnavailable('a statement waited too long to be sent: the nodes do not answer in time'),
+      );
+    }
     this.#sendNext(perRetry);
     if (this.#waiting.length > 0) return;
     clearInterval(this.#timer);
