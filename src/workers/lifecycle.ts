@@ -34,17 +34,12 @@ interface BucketTurn {
 /** Turns of transitions that run at a time, each for another account. */
 const moveTurnsMax = 4;
 /** Nothing but transitions under way: the worker looks for due buckets as often as this. */
-const moveRestMs = 1_000;
+const moveRestMs = 5_000;
 
-/** Turns in which transitions copy bytes. They run beside the turns of passes, which never wait for them. */
+/** Turns in which transitions copy bytes. They run beside the turns of passes: only those of the same bucket wait for them. */
 class MoveTurns {
-  readonly shards: ShardRound;
   /** By account. */
   readonly #running = new Map<string, { readonly bucketId: string; readonly ended: Promise<unknown> }>();
-
-  constructor(services: Turn) {
-    this.shards = new ShardRound(services, services.signal);
-  }
 
   get isIdle(): boolean {
     return this.#running.size === 0;
@@ -70,7 +65,7 @@ class MoveTurns {
     over.abort();
   }
 
-  /** Waits until all have ended, after an abort. */
+  /** Waits until all have ended. */
   async end(): Promise<void> {
     await Promise.all([...this.#running.values()].map(({ ended }) => ended));
   }
@@ -83,64 +78,79 @@ interface Passes {
   /** The id of the last bucket of the unit before; undefined where a new round over all buckets begins. */
   readonly behind?: string | undefined;
   /**
-   * What has failed in this round; it is thrown at its end, because a run that fails begins with the first bucket again. Only the first
-   * failure is thrown, so `svc_worker_panic_total` counts one for a round, however many buckets failed. Each of them has its own error noted.
+   * What has failed in this run. It is thrown at the end of a round, because a run that fails begins with the first bucket again, and when no
+   * transition is under way, because the end of the run would cut it. Only the first failure is thrown, so `svc_worker_panic_total` counts one,
+   * however many buckets failed. Each of them has its own error noted.
    */
-  readonly round?: ShardRound | undefined;
-  readonly moves?: MoveTurns;
+  readonly shards: ShardRound;
+  readonly moves: MoveTurns;
 }
 
 export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
   retire: ({ telemetry }) => showPasses(telemetry, undefined),
-  async begin(context, generation, { yieldToClients }) {
+  end: ({ moves }) => moves.end(),
+  async begin(context, generation, turn) {
     const { config, clock, metadata } = context;
+    const { signal, yieldToClients } = turn;
     warnOfShortDays(context);
     return {
       term: await beginTerm(metadata, lifecycleTasks, generation),
       actions: behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), yieldToClients),
       bytes: behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), yieldToClients),
+      shards: new ShardRound(turn, signal),
+      moves: new MoveTurns(),
     };
   },
   async step(context, saved, services) {
     const { signal, yieldToClients } = services;
-    const { behind, term, actions, bytes, round = new ShardRound(services, signal) } = saved;
-    const { moves = new MoveTurns(services) } = saved;
+    const { behind, term, actions, bytes, shards, moves } = saved;
+    let hasMoves = false;
     const { turns, isEnd } = await findTurns(context, { behind, services, moves });
     const left = await takeTurns(context, turns, async (turn) => {
       if (signal.aborted) return false;
       await yieldToClients(signal);
-      const step = (isMoving: boolean): Step => ({ ...turn, term, actions, bytes, isMoving, signal });
+      const step: Step = { ...turn, term, actions, bytes, signal };
       const { bucket: name, bucketId: id } = turn.listed;
       const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
       const shard = { id, name, onFailure };
       let isBusy = false;
       const hasSucceeded =
         !turn.hasPass ||
-        (await round.work(shard, async () => {
-          const stepped = await stepBucket(context, step(false));
+        (await shards.work(shard, async () => {
+          const stepped = await stepBucket(context, step);
           isBusy = stepped?.isBusy === true;
           turn.task = stepped?.task;
         }));
       const { owner, moves: due } = turn.task?.state ?? {};
-      if (hasSucceeded && !isBusy && due !== undefined)
-        moves.begin(owner ?? '', id, () => moves.shards.work(shard, () => stepBucket(context, step(true))));
+      if (hasSucceeded && !isBusy && due !== undefined) {
+        hasMoves = true;
+        const { task } = turn;
+        if (!shards.hasFailed)
+          moves.begin(owner ?? '', id, () => shards.work(shard, () => move(context, { ...step, task })));
+      }
       return isBusy;
     });
-    if (signal.aborted) {
-      await moves.end();
-      return { is: 'idle' };
-    }
     await reportPasses(context, left);
-    moves.shards.end();
-    if (isEnd) round.end();
     const isMoving = !moves.isIdle;
-    if (isMoving && left.length === 0 && isEnd) await moves.next(context, signal);
-    const next = isEnd ? {} : { behind: turns.at(-1)?.listed.bucketId, round };
-    // After a round in several units there may be buckets again at its beginning.
-    const isBusy = left.length > 0 || !isEnd || behind !== undefined || isMoving;
-    return { is: isBusy ? 'busy' : 'idle', saved: { term, actions, bytes, moves, ...next } };
+    if (isEnd && !isMoving) shards.end();
+    if (isEnd && isMoving && left.length === 0) await moves.next(context, signal);
+    // After a round in several units there may be buckets again at its beginning, and a turn of transitions may have ended meanwhile.
+    const isBusy = left.length > 0 || !isEnd || behind !== undefined || isMoving || hasMoves;
+    return {
+      is: isBusy ? 'busy' : 'idle',
+      saved: { ...saved, behind: isEnd ? undefined : turns.at(-1)?.listed.bucketId },
+    };
   },
 });
+
+/** The turn of a bucket's transitions: pages of them, so that the worker does not look for due buckets after each. */
+async function move(context: LifecycleContext, step: Step): Promise<void> {
+  const { clock } = context;
+  const until = clock.elapsed() + unitMs;
+  let { task } = step;
+  do task = (await stepBucket(context, { ...step, task, isMoving: true }))?.task;
+  while (task?.state.moves !== undefined && clock.elapsed() < until && !step.signal.aborted);
+}
 
 /**
  * Accounts take turns, and the buckets of an account among themselves: first the one whose last turn is longest ago. So the number of an

@@ -295,7 +295,10 @@ export function startRegistered<Name extends WorkerName>(
     const start: Worker['start'] = (generation, idle) => {
       const unit = make({ ...context, telemetry }, generation, { ...services, idle });
       return yieldsToClients === true
-        ? (leaseSignal) => yieldToClients(leaseSignal).then(() => unit(leaseSignal))
+        ? Object.assign(
+            (leaseSignal: AbortSignal) => yieldToClients(leaseSignal).then(() => unit(leaseSignal)),
+            { end: unit.end },
+          )
         : unit;
     };
     return { name, leased, everyMs: interval(context), start, watch, gate };

@@ -11,7 +11,7 @@ import {
 import { type Gate, openGate } from './controls.ts';
 import { IdleRest } from './idle-rest.ts';
 import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';
-import { backoffMs, ShardPanic, type Worker } from './worker.ts';
+import { backoffMs, ShardPanic, type Unit, type Worker } from './worker.ts';
 
 type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
@@ -125,10 +125,11 @@ async function run(
   telemetry.set('svc_worker_leader', { worker: worker.name }, 1);
   const ended = new AbortController();
   const untilEnd = AbortSignal.any([signal, ended.signal]);
+  let unit: Unit | undefined;
   try {
     watch?.began(generation);
     const idle = new IdleRest(context, shared?.pulses);
-    const unit = worker.start(generation, idle);
+    unit = worker.start(generation, idle);
     while (!signal.aborted) {
       idle.begin();
       const { runAt } = gate;
@@ -160,6 +161,7 @@ async function run(
   } finally {
     // However the run has ended: the gauges of a worker are taken back.
     ended.abort();
+    await unit?.end?.();
     watch?.ended();
     telemetry.set('svc_worker_leader', { worker: worker.name }, 0);
   }

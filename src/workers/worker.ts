@@ -8,7 +8,11 @@ import type { Gate } from './controls.ts';
 import type { IdleRest } from './idle-rest.ts';
 
 /** Does one bounded unit; 'busy' if there is more to do now. Ends early when the signal aborts. */
-export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;
+export interface Unit {
+  (signal: AbortSignal): Promise<'busy' | 'idle'>;
+  /** Waits for work that goes on between units. Called when the run ends, however it does, and after the signal has aborted. */
+  readonly end?: (() => Promise<void>) | undefined;
+}
 
 /** What a worker has done since its last report, and what it has left. */
 export interface Progress extends Partial<Pick<HeartbeatProgress, 'left' | 'oldestSeconds' | 'queues'>> {
@@ -70,9 +74,11 @@ interface Steps<Ctx, Saved> {
    * saved.
    * @param generation of the leader's lease
    */
-  begin(context: Ctx, generation: number, services: WorkerServices): Promise<Saved> | Saved;
+  begin(context: Ctx, generation: number, turn: Turn): Promise<Saved> | Saved;
   /** Does a bounded piece of work, and saves it under the term. */
   step(context: Ctx, saved: Saved, turn: Turn): Promise<Stepped<Saved>>;
+  /** Waits for what steps have begun and not awaited. Called when the run ends, however it does, and after the signal has aborted. */
+  end?(saved: Saved): Promise<void>;
   /**
    * Takes back the gauges, because those of the next leader are about the same. Called when the run ends, however it
    * does, and again after a step that was under way then, because that step may have set them since.
@@ -86,14 +92,14 @@ interface Steps<Ctx, Saved> {
  */
 /* @__NO_SIDE_EFFECTS__ */
 export const inSteps =
-  <Ctx, Saved>({ begin, step, retire }: Steps<Ctx, Saved>) =>
+  <Ctx, Saved>({ begin, step, end, retire }: Steps<Ctx, Saved>) =>
   (context: Ctx, generation = 0, services = unsupervised): Unit => {
     let run: { readonly saved: Saved } | undefined;
-    return async (signal) => {
+    const unit = async (signal: AbortSignal) => {
       if (run === undefined) {
         if (retire !== undefined)
           signal.addEventListener('abort', () => retire(context, services), { once: true });
-        run = { saved: await begin(context, generation, services) };
+        run = { saved: await begin(context, generation, { ...services, signal }) };
       }
       let stepped: Stepped<Saved>;
       try {
@@ -107,6 +113,11 @@ export const inSteps =
       if (nothingBefore !== undefined) services.idle?.nothingBefore(nothingBefore);
       return is;
     };
+    return Object.assign(unit, {
+      end: async () => {
+        if (run !== undefined) await end?.(run.saved);
+      },
+    });
   };
 
 export interface Worker {
@@ -221,6 +232,11 @@ export class ShardRound {
   constructor({ shards }: Pick<WorkerServices, 'shards'>, signal: AbortSignal) {
     this.#rests = shards;
     this.#signal = signal;
+  }
+
+  /** Whether a shard has failed, so that `end` will throw. */
+  get hasFailed(): boolean {
+    return this.#panic !== undefined;
   }
 
   isResting(id: string): boolean {

@@ -28,6 +28,7 @@ import { assertLeads, type Term } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import type { AccessLogTask, HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Random } from '../../ports/random.ts';
 import { noLabels } from '../../ports/telemetry.ts';
 import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
@@ -35,7 +36,6 @@ import { readOwnership } from '../access/object-ownership.ts';
 import { drawId, drawRequestId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketLogging, type NamedGrantee } from '../configurations/families.ts';
-import { AccountShares } from './account-shares.ts';
 import type { LogSample, RefusedLogs, RefusedWrite } from './refused-logs.ts';
 import {
   existsAlready,
@@ -570,3 +570,40 @@ export class LogGatherings {
 const dayMs = 24 * 60 * 60 * 1000;
 /** The first moment of the UTC day of a time. */
 const startOfDay = (time: number): number => Math.floor(time / dayMs) * dayMs;
+
+/** An account gets as much of a pass in any case. */
+const shareMs = 5_000;
+
+/**
+ * How long a pass may work for one account, so that others do not wait for all that it has to deliver. An account gets
+ * some seconds; in a long pass as much time as the pass has taken for what is no account's, such as reading. So at
+ * least half of a long pass is delivery, although the next pass reads again what was left.
+ */
+class AccountShares {
+  readonly #clock: Pick<Clock, 'elapsed'>;
+  readonly #beganAt: number;
+  readonly #spentMs = new Map<string, number>();
+  #allSpentMs = 0;
+
+  constructor(clock: Pick<Clock, 'elapsed'>) {
+    this.#clock = clock;
+    this.#beganAt = clock.elapsed();
+  }
+
+  async run<T>(account: string, work: () => Promise<T>): Promise<T> {
+    const beganAt = this.#clock.elapsed();
+    try {
+      return await work();
+    } finally {
+      const ms = this.#clock.elapsed() - beganAt;
+      this.#allSpentMs += ms;
+      this.#spentMs.set(account, (this.#spentMs.get(account) ?? 0) + ms);
+    }
+  }
+
+  /** Whether no more is to be done for the account. */
+  hasHad(account: string): boolean {
+    const spentMs = this.#spentMs.get(account) ?? 0;
+    return spentMs >= shareMs && spentMs >= this.#clock.elapsed() - this.#beganAt - this.#allSpentMs;
+  }
+}

@@ -8,7 +8,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { readRules } from '../configurations/families.ts';
 import type { Lifecycle } from '../configurations/lifecycle-rules.ts';
 import { lockTime } from '../objects/object-lock.ts';
-import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
+import { endOf, type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
 import { type DueEntries, openWindows, readDuePage, startPosition, type Window } from './walk.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
@@ -26,7 +26,7 @@ interface RuleBacklog {
 }
 
 export interface Backlog {
-  /** Entries that the rules may act on and that the pass has not read. */
+  /** Entries that the rules may act on and that the pass has not read; after it, those that its transitions have not. */
   readonly backlog: number;
   /** The count was cut off by its time: there are more. */
   readonly isBacklogCut: boolean;
@@ -154,7 +154,7 @@ export async function countAllBacklogs(
   for await (const { name, state: progress } of everyTask(ctx.metadata, lifecycleTasks)) {
     isCut ||= ctx.clock.elapsed() >= until;
     if (isCut) break;
-    if (progress.finishedAt !== undefined && progress.moves === undefined) continue;
+    if (endOf(progress) !== undefined) continue;
     if (progress.indexing.at !== 'done') continue;
     const bucket = (await findBucket(ctx.metadata, progress.bucket))?.row;
     if (bucket?.id !== name) continue;

@@ -35,8 +35,8 @@ export interface Run {
   readonly requestId: string;
   readonly pace: Pace;
   readonly signal: AbortSignal;
-  /** Whether the turn is over: a transition then leaves the rest of its bytes to the next one. */
-  isOver(): boolean;
+  /** Whether the time of the turn is over: a transition then leaves the rest of its bytes to the next one. */
+  readonly isOver: () => boolean;
 }
 
 /** The part of a tally that an action adds to. */
@@ -166,7 +166,7 @@ interface Transition {
   readonly requestId: string;
   readonly pace: Pace;
   readonly signal: AbortSignal;
-  isOver(): boolean;
+  readonly isOver: () => boolean;
   readonly record: Recorder;
 }
 
@@ -181,16 +181,11 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
   for await (const extent of readExtents(ctx.metadata, row.manifest))
     if (isRewritten || extent.cluster !== to) leaving.add(extent.id);
   if (leaving.size > 0) {
-    let isCut = false;
-    const isOver = () => {
-      isCut = transition.isOver();
-      return isCut;
-    };
     const move = { bucket, row: { ...row, storageClass }, to, pace, signal };
     // What was written again to the same upstream cannot be told from what was not, so there a version moves in one turn.
-    const cut = isRewritten ? {} : { isOver };
-    if (!(await moveVersion(ctx, { ...move, ...cut, leaves: ({ id }) => leaving.has(id) }))) return false;
-    if (isCut) return 'begun';
+    const cut = isRewritten ? {} : { isOver: transition.isOver };
+    const moved = await moveVersion(ctx, { ...move, ...cut, leaves: ({ id }) => leaving.has(id) });
+    if (moved !== true) return moved;
   }
   const restsOn = openChecks(transition.restsOn);
   const { done } = await changeKey(ctx, {

@@ -30,13 +30,15 @@ import {
 /** Checks for the commit of an action: what its rule asks of other versions of the key still holds. */
 export type RestsOn = readonly Change<typeof objects>[];
 
+interface Removal {
+  readonly do: 'expire' | 'remove-noncurrent' | 'remove-marker';
+  readonly rule: string;
+  readonly version: Stored<ObjectRow>;
+  readonly restsOn?: RestsOn;
+}
+
 export type DueAction =
-  | {
-      readonly do: 'expire' | 'remove-noncurrent' | 'remove-marker';
-      readonly rule: string;
-      readonly version: Stored<ObjectRow>;
-      readonly restsOn?: RestsOn;
-    }
+  | Removal
   | {
       readonly do: 'transition';
       readonly rule: string;
@@ -44,7 +46,7 @@ export type DueAction =
       readonly storageClass: string;
       readonly restsOn?: RestsOn;
       /** What to do when the version cannot be moved. */
-      readonly otherwise?: DueAction;
+      readonly otherwise?: Removal;
     }
   | { readonly do: 'end-restore'; readonly rule: string; readonly version: Stored<ObjectRow> }
   | { readonly do: 'abort'; readonly rule: string; readonly upload: StoredSession };

@@ -1,6 +1,6 @@
 /**
  * A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. A pass
- * leaves transitions to steps of their own, which begin after it, so that deletions never wait until bytes are copied.
+ * leaves transitions to steps of their own, which begin after it, so that deletions of other buckets never wait until bytes are copied.
  */
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
@@ -51,6 +51,7 @@ import { findDueAction } from './due-action.ts';
 import {
   addTally,
   emptyTally,
+  endOf,
   type Indexing,
   type LifecycleProgress,
   lifecycleTasks,
@@ -65,7 +66,8 @@ const pageRows = 1_000;
 const atOnce = { local: 128, distant: 16 } as const;
 /**
  * A turn of a bucket begins no further action after this time, nor the copy of a further extent, and begins transitions of no more bytes than
- * this unless one version has more: a bucket must not delay the rules of others. What is left is done in its next turn.
+ * this unless one version has more: a bucket must not delay the rules of others. What is left is done in its next turn. The bytes cut no version
+ * that moves already.
  */
 const turnMs = 5_000;
 const turnBytesMax = 1024 ** 3;
@@ -119,7 +121,6 @@ export async function stepBucket(
   const { listed, term } = turn;
   // A pass that begins again finds what is left: an action states the version that it was decided by.
   const task = turn.task ?? (await findSoundTask(ctx.metadata, lifecycleTasks, listed.bucketId));
-  const step = { ...turn, task };
   const found = await findBucket(ctx.metadata, listed.bucket);
   if (found === undefined || found.row.id !== listed.bucketId) {
     // The progress goes first, because no step would find it without the entry in the list.
@@ -130,6 +131,7 @@ export async function stepBucket(
   const bucket = found.row;
   const now = await lockTime(ctx);
   const isMoving = turn.isMoving === true && task?.state.moves !== undefined;
+  const step = { ...turn, task, isMoving };
   const isRestart =
     !isMoving &&
     task?.state.token === listed.token &&
@@ -172,11 +174,11 @@ async function removeProgress(
   if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
 }
 
-const measurePass = ({ bucket, startedAt, finishedAt, tally, moves }: LifecycleProgress): Measure => ({
-  bucket,
-  startedAt,
-  finishedAt: moves === undefined ? finishedAt : undefined,
-  done: { count: tally.read },
+const measurePass = (state: LifecycleProgress): Measure => ({
+  bucket: state.bucket,
+  startedAt: state.startedAt,
+  finishedAt: endOf(state),
+  done: { count: state.tally.read },
 });
 
 /** The progress with a pass under way: the present one, or a new one. */
@@ -224,7 +226,8 @@ async function advance(
   const { firstMove, firstLeft, ...done } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
   const counted = addResults(state, done);
   if (firstMove !== undefined && counted.moves === undefined) {
-    const before = rows[firstMove - 1];
+    // What is left may have transitions too.
+    const before = rows[Math.min(firstMove, firstLeft ?? firstMove) - 1];
     counted.moves = before === undefined ? state.position : positionBehind(due, before);
   }
   if (firstLeft !== undefined) {
@@ -295,7 +298,7 @@ async function actOnPage(
 ): Promise<Results> {
   const requestId = drawId(ctx.random);
   const turn = openTurn(ctx);
-  const run: Run = { bucket, requestId, pace: bytes, signal, isOver: turn.isOver };
+  const run: Run = { bucket, requestId, pace: bytes, signal, isOver: turn.isLate };
   const moves = new Set<AgeRow>();
   const left = new Set<AgeRow>();
   const tally = new Map<keyof Tally, number>();
@@ -360,8 +363,10 @@ function openTurn({ clock }: Pick<PassCtx, 'clock'>) {
   const endsAt = clock.elapsed() + turnMs;
   let begunBytes = 0;
   let isFull = false;
+  const isLate = (): boolean => clock.elapsed() >= endsAt;
   return {
-    isOver: () => isFull || clock.elapsed() >= endsAt,
+    isLate,
+    isOver: () => isFull || isLate(),
     /** @returns false where the bytes exceed the limit, which ends the turn: rows behind would only be read again in the next one */
     takes(bytes: number): boolean {
       isFull ||= begunBytes > 0 && begunBytes + bytes > turnBytesMax;
@@ -494,13 +499,12 @@ export async function findLifecycle(ctx: QueryCtx, name: string): Promise<Lifecy
     isDue(listed.row, task, { now, hasLate: await hasLateVersions(ctx.metadata, bucket.id) });
   const progress = task?.state;
   // A pass has read everything that was due, until the next one.
-  const isIdle =
-    progress === undefined ||
-    (!isWaiting && progress.finishedAt !== undefined && progress.moves === undefined);
-  const backlog = isIdle
-    ? noBacklog
-    : await countBacklog(ctx, { bucket, lifecycle, progress, now }, ctx.clock.elapsed() + countMs);
-  return { progress, isWaiting, ...backlog };
+  if (progress === undefined || (!isWaiting && endOf(progress) !== undefined))
+    return { progress, isWaiting, ...noBacklog };
+  // The pass that waits reads everything again, whatever transitions the last one has left.
+  const { moves: _, ...waiting } = progress;
+  const passing = { bucket, lifecycle, progress: isWaiting ? waiting : progress, now };
+  return { progress, isWaiting, ...(await countBacklog(ctx, passing, ctx.clock.elapsed() + countMs)) };
 }
 
 interface PlannedAction {

@@ -76,4 +76,9 @@ export interface LifecycleProgress {
   /** When the next pass begins; store time. */
   readonly nextAt: number;
 }
+
+/** When a pass has ended, with the transitions that it found; undefined while either runs. */
+export const endOf = ({ finishedAt, moves }: LifecycleProgress): number | undefined =>
+  moves === undefined ? finishedAt : undefined;
+
 export const lifecycleTasks: TaskKind<LifecycleProgress> = { kind: 'lifecycle' };

@@ -100,7 +100,9 @@ async function changeReserved(
     const mayReplicate = isReplicated(bucket) && (!isByLifecycle || ctx.config.SVC_REPLICATION_LIFECYCLE);
     const plan = mayReplicate
       ? await replicated(ctx, decided, { bucket, requestId })
-      : withPendingStamp(decided);
+      : decided.amended === undefined
+        ? decided
+        : withPendingStamp(decided);
     if (plan.gone.some(({ lock }) => lock !== undefined)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];

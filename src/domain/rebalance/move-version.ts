@@ -42,18 +42,21 @@ export interface Move {
 /** Recorded in place of a request id. */
 const requestId = 'rebalance';
 
+/** False when the version changed meanwhile: a later pass processes it again. `begun` when `isOver` left some of its bytes. */
+type Moved = boolean | 'begun';
+
 /**
- * @returns false when the version changed meanwhile; a later pass processes it again
  * @throws ServiceUnavailable when the target was drained and found empty meanwhile; what has moved before stays moved
  */
-export async function moveVersion(ctx: MoveCtx, move: Move): Promise<boolean> {
+export async function moveVersion(ctx: MoveCtx, move: Move): Promise<Moved> {
   let isFirst = true;
   for await (const stretch of readStretches(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
     if (leaving.length === 0) continue;
-    if (!isFirst && move.isOver?.()) break;
+    if (!isFirst && move.isOver?.()) return 'begun';
     isFirst = false;
-    if (!(await moveStretch(ctx, move, { stretch, leaving }))) return false;
+    const moved = await moveStretch(ctx, move, { stretch, leaving });
+    if (moved !== true) return moved;
   }
   return true;
 }
@@ -63,7 +66,7 @@ interface Leaving {
   readonly leaving: readonly Piece[];
 }
 
-async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leaving): Promise<boolean> {
+async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leaving): Promise<Moved> {
   const { bucket, row, to, pace, signal } = move;
   const op = await ctx.metadata.begin({ cluster: to });
   const stored: FoundExtent[] = [];
@@ -90,7 +93,7 @@ async function moveStretch(ctx: MoveCtx, move: Move, { stretch, leaving }: Leavi
     const taken = await takeOver(ctx, move, { stretch, leaving: copied, op, copies });
     if (!taken) await discard(ctx, [...copies.values()]);
     await ctx.metadata.end(op);
-    return taken;
+    return taken && copied.length < leaving.length ? 'begun' : taken;
   } catch (cause) {
     await giveUp(ctx, { op, stored, bucket, requestId, failedCommit: isCommitting ? cause : undefined });
     throw cause;

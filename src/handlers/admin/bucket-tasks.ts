@@ -25,7 +25,7 @@ import {
   planLifecycle,
   requestPass,
 } from '../../domain/lifecycle/pass.ts';
-import type { LifecycleProgress } from '../../domain/lifecycle/progress.ts';
+import { endOf, type LifecycleProgress } from '../../domain/lifecycle/progress.ts';
 import { emptyReply } from '../handler.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
 
@@ -165,7 +165,7 @@ export const GetLifecycle: AdminHandler<'GetLifecycle'> = async (ctx, { params }
   const { progress, backlog, isBacklogCut, oldestDueDay, isWaiting } = report;
   if (progress === undefined) return jsonReply({ state: isWaiting ? 'waiting' : 'none' });
   const { indexing, tally, startedAt, nextAt } = progress;
-  const finishedAt = progress.moves === undefined ? progress.finishedAt : undefined;
+  const finishedAt = endOf(progress);
   const state = indexing.at !== 'done' ? 'indexing' : finishedAt === undefined ? 'running' : 'done';
   const ms = state === 'running' ? (await ctx.metadata.now()) - startedAt : 0;
   return jsonReply({

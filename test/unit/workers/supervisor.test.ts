@@ -137,6 +137,38 @@ describe('a worker', () => {
     expect(ctx.leads).toEqual(['w on', 'w off']);
     expect(ctx.panics).toEqual([]);
   });
+
+  test('waits for what its steps have begun, however a run ends, before it stops or runs again', async () => {
+    const ctx = world();
+    const stop = new AbortController();
+    const log: string[] = [];
+    let runs = 0;
+    const start = inSteps<object, { readonly isAborted: () => boolean; readonly run: number }>({
+      begin(_context, _generation, { signal }) {
+        runs += 1;
+        log.push(`begun ${runs}`);
+        return { isAborted: () => signal.aborted, run: runs };
+      },
+      async step(_context, { run }) {
+        if (run === 1) throw new Error('the first run fails');
+        return { is: 'idle' };
+      },
+      async end({ isAborted, run }) {
+        if (isAborted()) log.push(`aborted ${run}`);
+        await ctx.clock.sleep(10_000);
+        log.push(`ended ${run}`);
+      },
+    });
+    const running = supervise(ctx, worker(start({}), { start: () => start({}) }), stop.signal);
+    await ctx.clock.advance(minute);
+    expect(log).toEqual(['begun 1', 'aborted 1', 'ended 1', 'begun 2']);
+    // Between two units.
+    stop.abort();
+    await ctx.clock.advance(minute);
+    await running;
+    expect(log.slice(4)).toEqual(['aborted 2', 'ended 2']);
+    expect(ctx.leads).toEqual(['w on', 'w off', 'w on', 'w off']);
+  });
 });
 
 describe('a panic', () => {
