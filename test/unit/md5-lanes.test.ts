@@ -37,7 +37,7 @@ test('contents of any lengths that are hashed at the same time get their own MD5
     cuts: fc.array(fc.nat(100_000), { maxLength: 4 }),
   });
   await fc.assert(
-    fc.asyncProperty(fc.array(content, { minLength: 1, maxLength: 11 }), async (plans) => {
+    fc.asyncProperty(fc.array(content, { minLength: 1, maxLength: 15 }), async (plans) => {
       const lanes = openLanes();
       await Promise.all(
         plans.map(async ({ length, cuts }, seed) => {
@@ -78,4 +78,18 @@ test('a content that is alone is hashed by the runtime, also after others were a
     alone.digest();
   }
   expect(lanes.open().update(new Uint8Array(256 * 1024))).toBeUndefined();
+});
+
+test('a content that begins alone right after others is hashed in lanes, as more of them may follow; the next one is not', () => {
+  const lanes = openLanes();
+  const piece = bytesOf(64 * 1024, 3);
+  const [first, second] = [lanes.open(), lanes.open()];
+  for (const content of [first, second]) content.digest();
+  const [third, fourth] = [0, 1].map(() => {
+    const content = lanes.open();
+    const update = content.update(piece);
+    return { update, content: update === undefined ? content.digest() : lanes.close(content) };
+  });
+  expect(third?.update).toBeInstanceOf(Promise);
+  expect(fourth?.update).toBeUndefined();
 });

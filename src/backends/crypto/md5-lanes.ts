@@ -12,10 +12,8 @@ const deferredBytesMin = 16 * 1024;
 const updatesUntilIdle = 256;
 /** Turns of the event loop for which a piece waits for those of other contents. */
 const turnsMax = 2;
-/** Enough lanes to hash without waiting for more. */
-const lanesEnough = 4;
-/** The lanes of the smallest function that holds so many contents: eight lanes cost less than one and a half times four. */
-const lanesFor = (contents: number): 1 | 4 | 8 => (contents === 1 ? 1 : contents <= lanesEnough ? 4 : 8);
+/** Enough contents to hash without waiting for more. */
+const contentsEnough = 4;
 
 const initialState = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476] as const;
 
@@ -36,11 +34,13 @@ export class Md5Lanes {
   #turns = 0;
   #isScheduled = false;
   #updates = 0;
+  /** No other content was being hashed when the last one began: there are not several uploads now. */
+  #wasAlone = true;
   /** The contents that are being hashed, with the number of the last update of each. */
   readonly #contents = new Map<object, number>();
 
   /**
-   * @param single the hash of a content that is alone, which the runtime computes faster than one lane
+   * @param single the hash of a content that is alone, as the one before it was; the runtime computes it faster than one lane
    * @param nextTurn calls after the event loop has taken what has arrived
    */
   constructor(single: () => Hash, nextTurn: (run: () => void) => void) {
@@ -51,7 +51,9 @@ export class Md5Lanes {
   open(): DeferredHash {
     for (const [content, update] of this.#contents)
       if (this.#updates - update > updatesUntilIdle) this.#contents.delete(content);
-    const program = this.#contents.size > 0 ? loadMd5Program() : undefined;
+    const isAlone = this.#contents.size === 0;
+    const program = isAlone && this.#wasAlone ? undefined : loadMd5Program();
+    this.#wasAlone = isAlone;
     this.#program ??= program;
     const hash = program ? new LaneHash(this, program) : new SingleHash(this, this.#single());
     this.#contents.set(hash, this.#updates);
@@ -83,7 +85,7 @@ export class Md5Lanes {
       this.#turns += 1;
       const { length } = this.#waiting;
       if (length === 0) this.#turns = 0;
-      else if (length >= Math.min(lanesEnough, this.#contents.size) || this.#turns > turnsMax) this.#run();
+      else if (length >= Math.min(contentsEnough, this.#contents.size) || this.#turns > turnsMax) this.#run();
       else this.#schedule();
     });
   }
@@ -117,7 +119,7 @@ function hashSome({ words, bytes, run }: Md5Program, pieces: readonly Piece[]): 
     bytes.set(piece.bytes.subarray(piece.at, piece.at + length), byteAt(lane));
     for (let word = 0; word < 4; word++) words[wordAt(lane, word)] = piece.state[word] as number;
   }
-  run[lanesFor(pieces.length)](length);
+  (run[pieces.length] as Run)(length);
   let hasEnded = false;
   for (const [lane, piece] of pieces.entries()) {
     for (let word = 0; word < 4; word++) piece.state[word] = words[wordAt(lane, word)] as number;
@@ -209,12 +211,13 @@ class LaneHash implements DeferredHash {
   }
 }
 
-// A WebAssembly program of MD5 (RFC 1321) that hashes four or eight contents at a time. One content cannot be hashed faster, because each
-// step of MD5 waits for the one before it; the steps of several contents run side by side in the lanes of one vector.
+// A WebAssembly program of MD5 (RFC 1321) that hashes up to twelve contents at a time. One content cannot be hashed faster, because each
+// step of MD5 waits for the one before it. The steps of up to four contents run side by side as words, which a processor executes in one;
+// those of more contents run in the lanes of two or three vectors.
 
 /** Bytes of each lane that one call hashes at most. */
 const laneBytes = 16 * 1024;
-const lanesMax = 8;
+const lanesMax = 12;
 
 /** For a state word and a vector: the words of four lanes, one after the other. */
 const vectorBytes = 16;
@@ -228,9 +231,11 @@ interface Md5Program {
   /** By `wordAt`. */
   readonly words: Uint32Array;
   readonly bytes: Uint8Array;
-  /** Hashes `length` bytes, a multiple of 64 above 0, of the first 1, 4 or 8 lanes. */
-  readonly run: Readonly<Record<1 | 4 | 8, (length: number) => void>>;
+  /** By the number of contents: hashes `length` bytes, a multiple of 64 above 0, of as many lanes. */
+  readonly run: readonly (Run | undefined)[];
 }
+
+type Run = (length: number) => void;
 
 /** The index in `words` of a state word of a lane. */
 const wordAt = (lane: number, word: number): number =>
@@ -264,8 +269,11 @@ function compile(): Md5Program | undefined {
       (constantsAt + step * vectorBytes) / 4,
       (constantsAt + (step + 1) * vectorBytes) / 4,
     );
-  const run = (name: string) => exports[name] as (length: number) => void;
-  return { words, bytes: new Uint8Array(buffer), run: { 1: run('x1'), 4: run('x4'), 8: run('x8') } };
+  const run = Array.from({ length: lanesMax + 1 }, (_, contents) => {
+    const index = shapes.findIndex(({ words, each }) => each * words.lanes >= contents);
+    return exports[`run${index}`] as Run;
+  });
+  return { words, bytes: new Uint8Array(buffer), run };
 }
 
 const constants = Array.from({ length: 64 }, (_, step) => Math.floor(Math.abs(Math.sin(step + 1)) * 2 ** 32));
@@ -282,16 +290,12 @@ const messageWord = (step: number): number =>
 
 type Code = readonly number[];
 
-function unsigned(value: number): number[] {
-  const bytes: number[] = [];
-  for (let rest = value; ; rest >>>= 7) {
-    if (rest < 128) return [...bytes, rest];
-    bytes.push((rest & 127) | 128);
-  }
-}
+const unsigned = (value: number): Code =>
+  value < 128 ? [value] : [(value & 127) | 128, ...unsigned(value >>> 7)];
 
-const list = (items: readonly Code[]): Code => [...unsigned(items.length), ...items.flat()];
-const section = (id: number, content: Code): Code => [id, ...unsigned(content.length), ...content];
+const list = (items: readonly Code[]): Code => [unsigned(items.length), ...items].flat();
+const sized = (content: Code): Code => [unsigned(content.length), content].flat();
+const section = (id: number, content: Code): Code => [[id], sized(content)].flat();
 const text = (value: string): Code => [...unsigned(value.length), ...new TextEncoder().encode(value)];
 
 const get = (local: number): Code => [0x20, ...unsigned(local)];
@@ -305,6 +309,7 @@ const end = 0x0b;
 
 /** The instructions of 32-bit words, of one lane or of four. */
 interface Instructions {
+  readonly lanes: 1 | 4;
   readonly type: number;
   readonly add: Code;
   readonly and: Code;
@@ -318,6 +323,7 @@ interface Instructions {
 }
 
 const single: Instructions = {
+  lanes: 1,
   type: 0x7f,
   add: [0x6a],
   and: [0x71],
@@ -330,6 +336,7 @@ const single: Instructions = {
 };
 
 const fourfold: Instructions = {
+  lanes: 4,
   type: 0x7b,
   add: vector(174),
   and: vector(78),
@@ -349,25 +356,32 @@ const fourfold: Instructions = {
   ],
 };
 
+/** The functions of the program, the smallest first: how many words, or vectors, of each kind are hashed side by side. */
+const shapes: readonly { readonly words: Instructions; readonly each: number }[] = [
+  { words: single, each: 1 },
+  { words: single, each: 2 },
+  { words: single, each: 3 },
+  { words: single, each: 4 },
+  { words: fourfold, each: 2 },
+  { words: fourfold, each: 3 },
+];
+
 function encodeModule(): Uint8Array<ArrayBuffer> {
-  const functions = [hashing(single, 1), hashing(fourfold, 1), hashing(fourfold, 2)];
+  const functions = shapes.map(({ words, each }) => hashing(words, each));
   const pages = Math.ceil((lanesAt + lanesMax * laneBytes) / pageBytes);
-  return new Uint8Array([
-    ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-    ...section(1, list([[0x60, 1, 0x7f, 0]])),
-    ...section(3, list(functions.map(() => [0]))),
-    ...section(5, list([[0, ...unsigned(pages)]])),
-    ...section(
-      7,
-      list([
-        [...text('memory'), 2, 0],
-        [...text('x1'), 0, 0],
-        [...text('x4'), 0, 1],
-        [...text('x8'), 0, 2],
-      ]),
-    ),
-    ...section(10, list(functions.map((body) => [...unsigned(body.length), ...body]))),
-  ]);
+  return new Uint8Array(
+    [
+      [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+      section(1, list([[0x60, 1, 0x7f, 0]])),
+      section(3, list(functions.map(() => [0]))),
+      section(5, list([[0, ...unsigned(pages)]])),
+      section(
+        7,
+        list([[...text('memory'), 2, 0], ...shapes.map((_, index) => [...text(`run${index}`), 0, index])]),
+      ),
+      section(10, list(functions.map(sized))),
+    ].flat(),
+  );
 }
 
 const [lengthLocal, atLocal, firstLocal] = [0, 1, 2];
@@ -376,15 +390,18 @@ const [stateLocals, savedLocals, messageLocals, spareLocals, localsOfVector] = [
 
 type FourLocals = [number, number, number, number];
 
-/** The parameter is the length; the state is loaded, a loop hashes the blocks of the lanes, the state is stored. */
-function hashing(words: Instructions, vectors: number): Code {
+/**
+ * The parameter is the length; the state is loaded, a loop hashes the blocks of the lanes, the state is stored.
+ * @param count of words, or of vectors
+ */
+function hashing(words: Instructions, count: number): Code {
   const code: number[] = [];
   const emit = (...parts: readonly Code[]): void => {
     for (const part of parts) code.push(...part);
   };
-  const each = Array.from({ length: vectors }, (_, index) => index);
+  const each = Array.from({ length: count }, (_, index) => index);
   const local = (index: number, which: number): number => firstLocal + index * localsOfVector + which;
-  const stateOffset = (index: number, word: number): number => stateAt + (index * 4 + word) * vectorBytes;
+  const stateOffset = (index: number, word: number): number => wordAt(index * words.lanes, word) * 4;
   const stateWords = [0, 1, 2, 3];
 
   for (const index of each)
@@ -394,7 +411,7 @@ function hashing(words: Instructions, vectors: number): Code {
   for (const index of each) {
     for (const word of stateWords)
       emit(get(local(index, stateLocals + word)), set(local(index, savedLocals + word)));
-    emit(words === single ? loadWords(local(index, 0)) : loadTransposed(index, local(index, 0)));
+    emit(words.lanes === 1 ? loadWords(index, local(index, 0)) : loadTransposed(index, local(index, 0)));
   }
   for (let step = 0; step < 64; step++)
     for (const index of each) {
@@ -429,9 +446,9 @@ function hashing(words: Instructions, vectors: number): Code {
       emit(small(0), get(local(index, stateLocals + word)), words.store(stateOffset(index, word)));
   const locals = list([
     [1, 0x7f],
-    [...unsigned(vectors * localsOfVector), words.type],
+    [...unsigned(count * localsOfVector), words.type],
   ]);
-  return [...locals, ...code, end];
+  return [locals, code, [end]].flat();
 }
 
 /** The function of a round, as RFC 1321 names them: F, G, H, I. */
@@ -452,10 +469,10 @@ function mixing(
   }
 }
 
-function loadWords(first: number): Code {
+function loadWords(lane: number, first: number): Code {
   return Array.from({ length: 16 }, (_, word) => [
     ...get(atLocal),
-    ...single.load(byteAt(0) + word * 4),
+    ...single.load(byteAt(lane) + word * 4),
     ...set(first + messageLocals + word),
   ]).flat();
 }
