@@ -25,7 +25,7 @@ import { anonymousPayload, signedPayload } from './payload.ts';
 import { presignedClaim } from './presigned.ts';
 import { findKnownKey, identityOf } from './session/credentials.ts';
 import { verifySigV2 } from './sigv2.ts';
-import { listSecrets, proveCaller, sessionToken, verifySignature } from './verify-signature.ts';
+import { proveCaller, sessionToken, verifySignature, withSecrets } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 
@@ -62,8 +62,9 @@ export async function authenticate(
   const { claim, incoming: rest } = hasBodyHash(open)
     ? { claim: open, incoming }
     : await withBodyHash(ctx, incoming, { claim: open, account: signer.credential.owner });
-  const secrets = await listSecrets(signer, options);
-  const { key, secret } = verifySignature(ctx, { wire, path: parsed.path, claim, secrets });
+  const { key, secret } = await withSecrets(signer, options, (secrets) =>
+    verifySignature(ctx, { wire, path: parsed.path, claim, secrets }),
+  );
   const { identity, renew } = proveCaller(ctx, signer, { secret, use: claim });
   const payload = signedPayload({
     hasher: ctx.hasher,

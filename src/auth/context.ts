@@ -38,12 +38,20 @@ export interface SigningSecret {
   readonly isOfBucket?: boolean;
 }
 
-/** The secrets one of which must have signed the request of a known access key. An error refuses the request: there is no fallback. */
-export type FindSecrets = (credential: Credential) => Promise<readonly SigningSecret[]>;
+/** For a request about a bucket, which may have a signing key of its own. */
+export interface SecretFinder {
+  /** The secrets one of which must have signed the request of a known access key. An error refuses the request: there is no fallback. */
+  findSecrets(credential: Credential): Promise<readonly SigningSecret[]>;
+  /**
+   * After the secrets that were found first refused the request: those of the stored row of the bucket.
+   * @returns undefined where the first ones were not from a cached row, or the stored row has the same ones
+   */
+  findSecretsAgain?(credential: Credential): Promise<readonly SigningSecret[] | undefined>;
+}
 
 export interface AuthenticationOptions {
-  /** Present for a request about a bucket, which may have a signing key of its own. Absent: the secret of the access key. */
-  readonly findSecrets?: FindSecrets | undefined;
+  /** Absent: the secret of the access key. */
+  readonly secrets?: SecretFinder | undefined;
   /** The request is an IAM or STS action, and may be signed for those services. */
   readonly isActionQuery?: boolean | undefined;
   /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */

@@ -17,7 +17,7 @@ import type { AuthenticationContext, AuthenticationOptions } from './context.ts'
 import type { Identity, Renew, Signed } from './identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from './session/credentials.ts';
 import { assertSigV2, decodeSignature, refuseBucketSecrets } from './sigv2.ts';
-import { listSecrets, mismatch, proveCaller } from './verify-signature.ts';
+import { mismatch, proveCaller, withSecrets } from './verify-signature.ts';
 
 type Fields = ReadonlyMap<string, string>;
 
@@ -185,7 +185,7 @@ const marks = (dialect: Dialect): string[] =>
 export async function authenticateForm(
   ctx: AuthenticationContext,
   fields: Fields,
-  options: Pick<AuthenticationOptions, 'findSecrets'> = {},
+  options: Pick<AuthenticationOptions, 'secrets'> = {},
 ): Promise<SignedForm | undefined> {
   const present = dialects.filter((dialect) => marks(dialect).some((name) => fields.has(name)));
   const isVersion2 = Object.values(version2).some((name) => fields.has(name));
@@ -199,7 +199,7 @@ export async function authenticateForm(
 async function verifyVersion4(
   ctx: AuthenticationContext,
   fields: Fields,
-  { dialect, findSecrets }: { readonly dialect: Dialect } & Pick<AuthenticationOptions, 'findSecrets'>,
+  { dialect, secrets: finder }: { readonly dialect: Dialect } & Pick<AuthenticationOptions, 'secrets'>,
 ): Promise<SignedForm> {
   const name = (bare: string): string => dialect.headerPrefix + bare;
   const policy = required(fields, 'policy');
@@ -226,10 +226,13 @@ async function verifyVersion4(
   const { accessKey } = claim;
   const known = await findCredential(ctx, fields, { accessKey, dialect });
   ofCredential(() => checkRegion(ctx.settings, claim, code));
-  const secret = (await listSecrets(known, { findSecrets })).find((each) =>
-    equalsHex(ctx.hasher.hmacSha256(deriveSigningKey(ctx.hasher, each.secret, claim), policy), signature),
-  );
-  if (secret === undefined) throw mismatch({ accessKey, signature, stringToSign: policy });
+  const secret = await withSecrets(known, { secrets: finder }, (secrets) => {
+    const found = secrets.find((each) =>
+      equalsHex(ctx.hasher.hmacSha256(deriveSigningKey(ctx.hasher, each.secret, claim), policy), signature),
+    );
+    if (found === undefined) throw mismatch({ accessKey, signature, stringToSign: policy });
+    return found;
+  });
   return {
     ...proveCaller(ctx, known, { secret, use: claim }),
     signed: { type: 'POST', version: 'AWS4-HMAC-SHA256', at },
@@ -260,7 +263,7 @@ const encoder = new TextEncoder();
 async function verifyVersion2(
   ctx: AuthenticationContext,
   fields: Fields,
-  options: Pick<AuthenticationOptions, 'findSecrets'>,
+  options: Pick<AuthenticationOptions, 'secrets'>,
 ): Promise<SignedForm> {
   assertSigV2(ctx.settings);
   const accessKey = required(fields, version2.accessKey);

@@ -14,7 +14,7 @@ import { isHoisted, subResources } from '../protocol/operations/operations.ts';
 import { type Query, systemHeaders, type Wire } from '../protocol/wire.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { findKnownKey, type KnownKey } from './session/credentials.ts';
-import { encodePath, listSecrets, mismatch } from './verify-signature.ts';
+import { encodePath, mismatch, withSecrets } from './verify-signature.ts';
 
 export async function verifySigV2(
   ctx: AuthenticationContext,
@@ -78,14 +78,14 @@ function sessionToken(wire: Wire, query: Query): string | undefined {
 }
 
 /** @throws AccessDenied for a bucket with a signing key of its own */
-export async function refuseBucketSecrets(
+export const refuseBucketSecrets = (
   known: KnownKey,
-  options: Pick<AuthenticationOptions, 'findSecrets'>,
-): Promise<void> {
-  const secrets = await listSecrets(known, options);
-  if (secrets.some(({ secret }) => secret !== known.credential.secretKey))
-    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
-}
+  options: Pick<AuthenticationOptions, 'secrets'>,
+): Promise<void> =>
+  withSecrets(known, options, (secrets) => {
+    if (secrets.some(({ secret }) => secret !== known.credential.secretKey))
+      throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
+  });
 
 /** @throws InvalidRequest when SVC_SIGV2_PRESIGN is off */
 export function assertSigV2({ sigV2Presign }: AuthenticationContext['settings']): void {

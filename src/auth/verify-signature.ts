@@ -1,7 +1,7 @@
 /** Recomputes a version-4 signature over the canonical request, and compares. */
 
 import { BoundedCache } from '../base/bounded-cache.ts';
-import { fail, type Refusal } from '../base/errors.ts';
+import { fail, Refusal } from '../base/errors.ts';
 import { equalsHex } from '../base/text/hex.ts';
 import { maskLines } from '../base/text/mask-secrets.ts';
 import { textOfOctets } from '../base/text/utf8.ts';
@@ -16,18 +16,30 @@ import {
   encode,
 } from '../signing/signing-key.ts';
 import type { Claim, OpenClaim } from './claim.ts';
-import type { AuthenticationContext, AuthenticationOptions, FindSecrets, SigningSecret } from './context.ts';
+import type { AuthenticationContext, AuthenticationOptions, SecretFinder, SigningSecret } from './context.ts';
 import type { Identity, Renew } from './identity.ts';
 import { asKeyHolder } from './principal.ts';
 import { identityOf, type KnownKey } from './session/credentials.ts';
 
-const ownSecret: FindSecrets = async ({ secretKey }) => [{ secret: secretKey }];
+const ownSecret: SecretFinder = { findSecrets: async ({ secretKey }) => [{ secret: secretKey }] };
 
-/** The secrets one of which must have made the signature of a known key. */
-export const listSecrets = (
+/**
+ * Verifies with the secrets one of which must have made the signature of a known key. Those of a cached row of the bucket refuse nothing:
+ * the stored row may have others.
+ */
+export async function withSecrets<T>(
   { credential }: KnownKey,
-  { findSecrets = ownSecret }: Pick<AuthenticationOptions, 'findSecrets'>,
-): Promise<readonly SigningSecret[]> => findSecrets(credential);
+  { secrets = ownSecret }: Pick<AuthenticationOptions, 'secrets'>,
+  verify: (secrets: readonly SigningSecret[]) => T,
+): Promise<T> {
+  try {
+    return verify(await secrets.findSecrets(credential));
+  } catch (cause) {
+    const stored = cause instanceof Refusal ? await secrets.findSecretsAgain?.(credential) : undefined;
+    if (stored === undefined) throw cause;
+    return verify(stored);
+  }
+}
 
 /** The caller that a verified signature proves. Every kind of version-4 signature ends here. */
 export function proveCaller(

@@ -50,9 +50,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   const key = readKey(fields);
   const bucketKey = openBucketKey(ctx, request);
   const authentication = authenticationContext(ctx);
-  const author = await authenticateForm(authentication, fields, {
-    findSecrets: bucketKey?.findSecrets,
-  });
+  const author = await authenticateForm(authentication, fields, { secrets: bucketKey });
   const dialect = author?.dialect ?? replyDialect(fields.keys());
   let lengths: LengthRange | undefined;
   if (author !== undefined) {

@@ -3,10 +3,11 @@
  * row, based on the bucket that the name led to last. The head is used only if the name still leads to that bucket; a wrong guess
  * costs a read and changes nothing.
  *
- * A read of an existing object uses the cached row of its bucket, if that is younger than `SVC_CONFIG_CACHE_TTL`.
+ * A read of an existing object uses the cached row of its bucket, if that is younger than `SVC_CONFIG_CACHE_TTL`, and so does the check of
+ * a signature. A cached row allows, but refuses nothing: a refusal is decided by the stored row.
  */
 
-import type { FindSecrets } from '../auth/context.ts';
+import type { SecretFinder, SigningSecret } from '../auth/context.ts';
 import { secretsOfBucket } from '../auth/verify-signature.ts';
 import { Refusal } from '../base/errors.ts';
 import type { Context } from '../context.ts';
@@ -17,6 +18,7 @@ import { lookAt, rememberBucket, seenBucket } from '../metadata/buckets/buckets.
 import { findLiveHead } from '../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, liveSpace, type ObjectRow, objects } from '../metadata/tables.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { Credential } from '../ports/credentials.ts';
 import type { AnyTable, At, MetadataStore, SortOf, Stored } from '../ports/metadata-store.ts';
 import { splitAddress } from '../protocol/address.ts';
 import type { Identified, Located, Selected } from '../request/request.ts';
@@ -67,13 +69,11 @@ async function findAndCache(ctx: Context, name: string, by: { readonly isHost: b
 // access key (spec, "Authentication", 6). The bucket is read when the caller's access key is known, and the row is used
 // by the later stages.
 
-export interface BucketKey {
+export interface BucketKey extends SecretFinder {
   /** The bucket, if it was read from the store and not from a cache; the refusal, where there is none. */
   readonly reached: Reached | Refusal | undefined;
   /** The identity of the key that the secret is from. */
   readonly signedWith: string | undefined;
-  /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable: there is no fallback */
-  readonly findSecrets: FindSecrets;
 }
 
 /** Undefined for requests that are about no bucket. */
@@ -92,20 +92,37 @@ class ReadKey implements BucketKey {
   signedWith: string | undefined;
   readonly #ctx: Context;
   readonly #named: { readonly addressedName: string; readonly virtual: string | undefined };
+  /** The cached row that the secrets are from. */
+  #cached: BucketRow | undefined;
 
   constructor(ctx: Context, named: { readonly addressedName: string; readonly virtual: string | undefined }) {
     this.#ctx = ctx;
     this.#named = named;
   }
 
-  readonly findSecrets: FindSecrets = async (credential) => {
-    const bucket = this.#recentBucket() ?? (await this.#read())?.bucket;
+  async findSecrets(credential: Credential): Promise<readonly SigningSecret[]> {
+    this.#cached = this.#recentBucket();
+    return this.#secretsOf(this.#cached ?? (await this.#read())?.bucket, credential);
+  }
+
+  /** Reads the row once at most, so a wrong signature costs what it costs where no row is cached. */
+  async findSecretsAgain(credential: Credential): Promise<readonly SigningSecret[] | undefined> {
+    const cached = this.#cached;
+    if (cached === undefined) return undefined;
+    this.#cached = undefined;
+    const stored = (await this.#read())?.bucket;
+    const isSame = stored !== undefined && formatSigning(stored) === formatSigning(cached);
+    return isSame ? undefined : this.#secretsOf(stored, credential);
+  }
+
+  /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable: there is no fallback */
+  async #secretsOf(bucket: BucketRow | undefined, credential: Credential): Promise<readonly SigningSecret[]> {
+    this.signedWith = signingKeyIdentity(bucket?.signingKey);
     if (bucket?.signingKey === undefined) return [{ secret: credential.secretKey }];
     const key = signingKeyIdentity(bucket.signingKey);
-    this.signedWith = key;
     const secret = await signingSecret(this.#ctx, bucket, bucket.signingKey);
     return secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret });
-  };
+  }
 
   /** From the cache, where reading the row is a round trip. */
   #recentBucket(): BucketRow | undefined {
@@ -133,6 +150,10 @@ class ReadKey implements BucketKey {
     );
   }
 }
+
+/** All of a row that says which secrets sign. */
+const formatSigning = ({ id, owner, signingKey }: BucketRow): string =>
+  JSON.stringify([id, owner, signingKey]);
 
 const notFound: ReadonlySet<string> = new Set(['NoSuchBucket', 'NoSuchAccessPoint']);
 

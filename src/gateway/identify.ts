@@ -82,7 +82,7 @@ const authenticatedBySignature = (
       virtualBucket: virtual,
       mountedPath: local,
       isActionQuery: isAction,
-      findSecrets: bucketKey?.findSecrets,
+      secrets: bucketKey,
     },
   );
 

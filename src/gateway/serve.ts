@@ -70,7 +70,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   try {
     reply = await handlerOf(handlers[operation])(ctx, complete);
   } catch (cause) {
-    throw addDetails(complete, cause);
+    reply = await handleAgain(ctx, complete, cause);
   } finally {
     release?.();
   }
@@ -131,6 +131,11 @@ async function authorizeRequest(ctx: Context, request: Authorizing): Promise<voi
   establish(request, { target, requesterPays: isChargeable && (await isCharged(ctx, request, bucket)) });
 }
 
+/** Replaces the cached row of the bucket. @throws NoSuchBucket */
+async function takeStored(ctx: Context, request: Authorizing): Promise<void> {
+  establish(request, found(request, await findBucket(ctx, request)));
+}
+
 /** Before a body is read: a refusal by a cached row of the bucket is repeated with a fresh one. @throws AccessDenied */
 async function assertMayAskFresh(ctx: Context, request: Authorizing): Promise<void> {
   if (!request.isCached) return assertMayAsk(request);
@@ -138,7 +143,7 @@ async function assertMayAskFresh(ctx: Context, request: Authorizing): Promise<vo
     assertMayAsk(request);
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause;
-    establish(request, found(request, await findBucket(ctx, request)));
+    await takeStored(ctx, request);
     assertMayAsk(request);
   }
 }
@@ -152,7 +157,7 @@ async function authorizeTwice(ctx: Context, request: Authorizing): Promise<void>
     await authorizeRequest(ctx, request);
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause;
-    establish(request, found(request, await findBucket(ctx, request)));
+    await takeStored(ctx, request);
     await authorizeRequest(ctx, request);
   }
 }
@@ -190,6 +195,24 @@ function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['pay
     },
   });
   return { ...payload, content };
+}
+
+/** After a handler threw: what refuses by a cached row of the bucket is repeated with the stored row, if that is another one. */
+async function handleAgain(
+  ctx: Context,
+  request: Authorized & Partial<InBucket>,
+  cause: unknown,
+): Promise<Reply> {
+  if (request.isCached !== true || !(cause instanceof Refusal)) throw addDetails(request, cause);
+  const cached = JSON.stringify(request.bucket);
+  await takeStored(ctx, request);
+  if (JSON.stringify(request.bucket) === cached) throw addDetails(request, cause);
+  await authorizeRequest(ctx, request);
+  try {
+    return await handlerOf(handlers[request.operation])(ctx, request);
+  } catch (again) {
+    throw addDetails(request, again);
+  }
 }
 
 /** What a handler threw, with the details that this caller may see. */

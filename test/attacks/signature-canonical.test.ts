@@ -133,15 +133,17 @@ describe('dialects do not mix', () => {
 describe('a secret that is not the access key’s own', () => {
   const request = signAs({ secretKey: 'the-bucket-key' }).request({ path: '/keyed/key' });
   test('verifies what was signed with it', async () => {
-    const { identity } = await check(request, { findSecrets: async () => [{ secret: 'the-bucket-key' }] });
+    const { identity } = await check(request, {
+      secrets: { findSecrets: async () => [{ secret: 'the-bucket-key' }] },
+    });
     expect(identity?.accessKey).toBe(alice.accessKey);
   });
   test('never falls back to the access key’s secret', async () => {
     const own = signAs().request({ path: '/keyed/key' });
     expect((await check(own)).identity).toBeDefined();
-    expect(await refusalCode(own, { findSecrets: async () => [{ secret: 'the-bucket-key' }] })).toBe(
-      'SignatureDoesNotMatch',
-    );
+    expect(
+      await refusalCode(own, { secrets: { findSecrets: async () => [{ secret: 'the-bucket-key' }] } }),
+    ).toBe('SignatureDoesNotMatch');
     expect(await refusalCode(request)).toBe('SignatureDoesNotMatch');
   });
 });

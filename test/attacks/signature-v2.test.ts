@@ -115,7 +115,7 @@ describe('a version-2 presigned query', () => {
   });
 
   test('is refused for a bucket with a signing key of its own', async () => {
-    const keyed = { findSecrets: async () => [{ secret: 'the-bucket-key' }] };
+    const keyed = { secrets: { findSecrets: async () => [{ secret: 'the-bucket-key' }] } };
     expect(await refusalCode(presigned(), keyed)).toBe('AccessDenied');
     const forged = signAs({ secretKey: 'the-bucket-key' }).presignV2({ path: '/bucket/key' });
     expect(await refusalCode(forged, keyed)).toBe('AccessDenied');

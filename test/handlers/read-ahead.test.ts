@@ -5,6 +5,7 @@ import type { AnyTable, MetadataStore } from '../../src/ports/metadata-store.ts'
 import { policyOf } from '../support/access.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { configuration, dayMs, heldUntil } from '../support/locks.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
 type Around = (table: AnyTable, read: () => Promise<unknown>) => Promise<unknown>;
@@ -174,13 +175,8 @@ describe('reading ahead', () => {
 });
 
 const cacheTtlMs = 2_000;
-const forBob = {
-  body: policyOf({
-    Principal: { AWS: 'bob-account' },
-    Action: 's3:GetObject',
-    Resource: 'arn:aws:s3:::bucket/*',
-  }),
-};
+const bobsObjects = { Principal: { AWS: 'bob-account' }, Resource: 'arn:aws:s3:::bucket/*' };
+const forBob = { body: policyOf({ ...bobsObjects, Action: 's3:GetObject' }) };
 
 /** Another process over the same stores. */
 const openBeside = ({ context }: GatewayWorld, clock: VirtualClock): Promise<GatewayWorld> =>
@@ -256,6 +252,61 @@ describe('believing a bucket', () => {
     await world.client.delete('/bucket?policy');
     await clock.advance(cacheTtlMs);
     expect((await beside.bob.get('/bucket/key')).code).toBe('AccessDenied');
+  });
+
+  test('Object Lock that another process enabled is seen at once by what reads the lock of a version', async () => {
+    const clock = virtualClock();
+    await using world = await openDistant({ read: plainly }, clock);
+    await using beside = await openBeside(world, clock);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    expect((await beside.client.get('/bucket/key?legal-hold')).code).toBe('InvalidRequest');
+    const body = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+    expect((await world.client.put('/bucket?versioning', { body })).status).toBe(200);
+    expect((await world.client.put('/bucket?object-lock', { body: configuration() })).status).toBe(200);
+    const until = clock.now() + dayMs;
+    const locked = { '*-object-lock-legal-hold': 'ON', ...heldUntil('GOVERNANCE', until) };
+    expect((await world.client.put('/bucket/key', { body: 'held', headers: locked })).status).toBe(200);
+    // The row is still cached there, so the next request uses it.
+    expect((await beside.client.get('/bucket/key')).text).toBe('held');
+    expect((await beside.client.get('/bucket/key?legal-hold')).one('Status')).toBe('ON');
+    expect((await beside.client.get('/bucket/key?retention')).one('Mode')).toBe('GOVERNANCE');
+  });
+
+  test('a permission that another process granted counts at once, also for the second action of an operation', async () => {
+    const clock = virtualClock();
+    await using world = await openDistant({ read: plainly }, clock);
+    await using beside = await openBeside(world, clock);
+    const grant = async (...actions: readonly string[]): Promise<void> => {
+      const body = policyOf({ ...bobsObjects, Action: actions });
+      expect((await world.client.put('/bucket?policy', { body })).status).toBe(204);
+    };
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    await grant('s3:GetObjectAttributes');
+    const ask = () =>
+      beside.bob.get('/bucket/key?attributes', { headers: { '*-object-attributes': 'ETag' } });
+    expect((await ask()).code).toBe('AccessDenied');
+    await grant('s3:GetObjectAttributes', 's3:GetObject');
+    expect((await ask()).status).toBe(200);
+  });
+
+  test('a refusal that the bucket has no part in stays, and costs one read of its row', async () => {
+    const clock = virtualClock();
+    let reads = 0;
+    const around: { read: Around } = { read: plainly };
+    await using world = await openDistant(around, clock);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    await world.client.get('/bucket/key');
+    around.read = (table, read) => {
+      if (table === buckets) reads += 1;
+      return read();
+    };
+    expect((await world.client.get('/bucket/key', { headers: { range: 'bytes=100-' } })).code).toBe(
+      'InvalidRange',
+    );
+    expect(reads).toBe(1);
   });
 
   test('a bucket that another process deleted and created again shows its new objects immediately', async () => {
