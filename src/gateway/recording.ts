@@ -400,20 +400,27 @@ class RefusedCallers {
   }
 
   async #write(ctx: RowContext): Promise<void> {
-    const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
-    let left = true;
-    while (left) {
-      await ctx.clock.sleep(restMs);
-      left = false;
-      for (const [place, sum] of this.#sums) {
-        if (sum.isWritten) this.#sums.delete(place);
-        else {
-          sum.isWritten = true;
-          left = true;
-          void ctx.lateWrites.add(audited(sum.entry, { retentionMs }), sumBytes);
-        }
-      }
-    }
+    do await ctx.clock.sleep(restMs);
+    while (this.flush(ctx));
     this.#writing = undefined;
   }
+
+  /** Passes what was counted on to the late writes. @returns whether anything was counted since the last call */
+  flush({ config, lateWrites }: Pick<RowContext, 'config' | 'lateWrites'>): boolean {
+    let left = false;
+    for (const [place, sum] of this.#sums) {
+      if (sum.isWritten) this.#sums.delete(place);
+      else {
+        sum.isWritten = true;
+        left = true;
+        void lateWrites.add(audited(sum.entry, { retentionMs: config.SVC_AUDIT_RETENTION }), sumBytes);
+      }
+    }
+    return left;
+  }
+}
+
+/** At the end of the process, before the late writes are flushed. */
+export function flushRefusals(ctx: Pick<RowContext, 'caches' | 'config' | 'lateWrites'>): void {
+  ctx.caches.of(RefusedCallers).flush(ctx);
 }

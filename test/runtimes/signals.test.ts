@@ -196,6 +196,24 @@ test.each(['1', '2'])(
   },
 );
 
+test.each(['1', '2'])(
+  'a stop of SVC_PROCESSES=%s loses no count of refusals that have no audit row of their own',
+  async (processes) => {
+    const url = await start(direct, processes, { SVC_AUDIT_UNKNOWN_CALLERS: '0' });
+    const send = sender({ url, ...testCredentials.root });
+    expect((await send('PUT', '/signals')).status).toBe(200);
+    const refusals = 5;
+    for (let n = 0; n < refusals; n += 1)
+      expect((await fetch(`${url}/signals/key`, { method: 'PUT', body: 'x' })).status).toBe(403);
+    const ended = once(child as ChildProcess, 'exit');
+    process.kill(child?.pid ?? 0, 'SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    const root = sender({ url: await start(direct, '1'), ...testCredentials.root });
+    const counts = [...(await root('GET', '/?audit')).text.matchAll(/<Count>(\d+)<\/Count>/g)];
+    expect(counts.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(refusals);
+  },
+);
+
 test.each([
   ['whose reader has ended', 'pipe', '1'],
   ['whose reader has ended', 'pipe', '2'],

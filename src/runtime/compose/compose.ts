@@ -16,6 +16,7 @@ import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openClusterStates } from '../../domain/clusters/cluster-states.ts';
 import { TrafficCounter } from '../../domain/usage/traffic-counter.ts';
+import { flushRefusals } from '../../gateway/recording.ts';
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
 import type { DiskState } from '../../ports/chunk-store.ts';
@@ -211,6 +212,13 @@ const operatorPorts = ({
 const openNodes = (ctx: ConstructorParameters<typeof NodeQuestions>[0]): Pick<Context, 'otherNodes'> =>
   ctx.metadata.isDistant ? { otherNodes: new NodeQuestions(ctx) } : {};
 
+/** Writes what only this process has. */
+async function writeWaiting(context: Context): Promise<void> {
+  await context.caches.of(TrafficCounter).close(context);
+  flushRefusals(context);
+  await context.lateWrites.flush();
+}
+
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const { installation: mode } = options;
   if (config.SVC_META_BACKEND === 'embedded' && mode !== undefined) {
@@ -284,8 +292,7 @@ async function composePorts(config: Config, options: ComposeOptions): Promise<Co
     telemetry,
   };
   const close = async (): Promise<void> => {
-    await context.caches.of(TrafficCounter).close(context);
-    await late.flush();
+    await writeWaiting(context);
     await Promise.all([sinks, peers, keys, metadata, stored, disks].map((each) => each?.close?.()));
   };
   return { context, installation, close };
