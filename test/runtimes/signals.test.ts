@@ -6,6 +6,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
@@ -49,8 +50,8 @@ async function start(
   });
   child = started;
   let output = '';
-  for await (const text of started.stdout as Readable) {
-    output += String(text);
+  for await (const piece of started.stdout as Readable) {
+    output += String(piece);
     const url = /endpoint +(\S+)\s/.exec(output)?.[1];
     if (url === undefined) continue;
     return url;
@@ -58,14 +59,17 @@ async function start(
   throw new Error(`the gateway did not start: ${output}`);
 }
 
-const size = 1024;
 /** A PUT whose body ends only when `end` is called; resolves once the gateway has asked for it. */
-async function beginPut(url: string): Promise<{ end(): Promise<number> }> {
+async function beginPut(
+  url: string,
+  path = '/signals/key',
+  size = 1024,
+): Promise<{ end(): Promise<number> }> {
   const { hostname, port, host } = new URL(url);
   const body = Buffer.alloc(size, 'x');
   const signed = signer({ ...testCredentials.root, host }).request({
     method: 'PUT',
-    path: '/signals/key',
+    path,
     body,
   });
   const sent = request({
@@ -195,6 +199,20 @@ test.each(['1', '2'])(
     expect(performance.now() - stoppedAt).toBeGreaterThan(5_500);
   },
 );
+
+test('uploads that the shutdown cuts free what they have stored, and are audited, before the stores are closed', async () => {
+  const url = await start(direct, '1', { SVC_SHUTDOWN_TIMEOUT: '1s' }, 'pipe');
+  const log = text(child?.stderr as Readable);
+  expect((await sender({ url, ...testCredentials.root })('PUT', '/signals')).status).toBe(200);
+  const puts = await Promise.all(
+    Array.from({ length: 30 }, (_, number) => beginPut(url, `/signals/${number}`, 1024 * 1024)),
+  );
+  const ended = once(child as ChildProcess, 'exit');
+  process.kill(child?.pid ?? 0, 'SIGTERM');
+  expect(await ended).toEqual([0, null]);
+  for (const put of puts) await expect(put.end()).rejects.toThrow();
+  expect(await log).not.toMatch(/left to the sweep|was not written|not ended/);
+});
 
 test.each(['1', '2'])(
   'a stop of SVC_PROCESSES=%s loses no count of refusals that have no audit row of their own',

@@ -194,6 +194,56 @@ test('a shutdown cuts what takes longer than its time', async () => {
   await aborted.promise;
 });
 
+test.each([
+  ['is cut', false],
+  ['was left by its client', true],
+])('a shutdown waits for what a request still does after it %s', async (_, leaves) => {
+  const [entered, lost, release] = [gate(), gate(), gate()];
+  let hasEnded = false;
+  const server = await serveStub(
+    async ({ signal }) => {
+      entered.resolve();
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      lost.resolve();
+      await release.promise;
+      hasEnded = true;
+      return text('too late');
+    },
+    { SVC_SHUTDOWN_TIMEOUT: 100 },
+  );
+  const talk = new Talk(server.port).say(ask());
+  await entered.promise;
+  if (leaves) {
+    talk.socket.destroy();
+    await lost.promise;
+  }
+  const closed = server.close().then(() => hasEnded);
+  await lost.promise;
+  // Long enough for a shutdown that does not wait.
+  for (let turn = 0; turn < 100; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  release.resolve();
+  expect(await closed).toBe(true);
+  expect(server.logged).toEqual([]);
+});
+
+test('a shutdown does not wait for ever for a request that was cut, and logs that', async () => {
+  const [entered, release] = [gate(), gate()];
+  const server = await serveStub(
+    async () => {
+      entered.resolve();
+      await release.promise;
+      return text('too late');
+    },
+    { SVC_SHUTDOWN_TIMEOUT: 100 },
+  );
+  new Talk(server.port).say(ask());
+  await entered.promise;
+  await server.close();
+  expect(server.logged).toEqual(['requests that were cut have not ended']);
+  expect(server.fields).toEqual([{ requests: 1 }]);
+  release.resolve();
+});
+
 test('a shutdown cuts a client that does not end its TLS handshake', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));

@@ -52,6 +52,7 @@ export class Connection implements Peer {
   readonly #socket: Socket;
   readonly #options: ConnectionOptions;
   #current: { readonly exchange: Exchange; readonly incoming: NodeIncoming } | undefined;
+  #serving = Promise.resolve();
   readonly #waiting: Exchange[] = [];
   /** The progress of a slow client at the last check, and how many checks have found the same progress. */
   #progress = { position: '', looks: 0 };
@@ -74,7 +75,7 @@ export class Connection implements Peer {
   take(exchange: Exchange): void {
     if (this.#isLast) return;
     if (this.#current === undefined) {
-      void this.#serve(exchange);
+      this.#serving = this.#serve(exchange);
       return;
     }
     this.#waiting.push(exchange);
@@ -176,7 +177,7 @@ export class Connection implements Peer {
     const next = this.#isLast ? undefined : this.#waiting.shift();
     if (next !== undefined) {
       if (this.#waiting.length === waitingMax - 1) this.#socket.resume();
-      void this.#serve(next);
+      this.#serving = this.#serve(next);
     } else if (this.#isLast) this.#waiting.length = 0;
     else if (this.#options.isClosing()) {
       // The head of a streamed reply may have left before the shutdown began. A later request could not be answered.
@@ -195,6 +196,11 @@ export class Connection implements Peer {
     this.#isLast = true;
     this.#waiting.length = 0;
     this.#current?.incoming.lose(new Error('the client closed the connection'));
+  }
+
+  /** Resolves when the current request has ended, which may be after its socket; undefined while there is none. */
+  get serving(): Promise<void> | undefined {
+    return this.#current === undefined ? undefined : this.#serving;
   }
 
   /** Called when nothing was received or sent for the idle time. */

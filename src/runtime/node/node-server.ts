@@ -22,6 +22,8 @@ import { Connection, type ConnectionOptions } from './node-connection.ts';
 import { refusal, refuseSocket } from './node-exchange.ts';
 
 const tlsIntervalMs = 5000;
+/** For what a request that was cut still does, such as giving up its bytes. Shorter than `killAfterMs`: the stores are closed after it. */
+const lastWorkMs = 3_000;
 
 export interface ServeOptions {
   readonly gateway: Pick<Gateway, 'handle'>;
@@ -49,7 +51,10 @@ export interface Serving {
   countConnections(): number;
   /** Ends this share of the open connections, each with its next reply. */
   shed(share: number): void;
-  /** Stops accepting, finishes the requests in flight, cuts what takes longer than SVC_SHUTDOWN_TIMEOUT. */
+  /**
+   * Stops accepting, finishes the requests in flight, cuts what takes longer than SVC_SHUTDOWN_TIMEOUT, and then waits a few seconds for the
+   * work of what was cut.
+   */
   close(): Promise<void>;
 }
 
@@ -95,6 +100,7 @@ async function listen(
   const tls = readTlsFiles(config);
   const server = createServer(config, tls);
   let isClosing = false;
+  const ending = new Set<Promise<void>>();
   const handshakes = trackHandshakes(server);
   const sockets = connect(server, config, {
     gateway,
@@ -103,6 +109,7 @@ async function listen(
     secure: tls !== undefined,
     idleTimeoutMs: config.SVC_IDLE_TIMEOUT,
     isClosing: () => isClosing,
+    ending,
     onDisconnect,
   });
   await new Promise<void>((resolve, reject) => {
@@ -120,16 +127,19 @@ async function listen(
     url: formatEndpoint({ host: address.host, port }, tls !== undefined),
     countConnections: () => sockets.size,
     shed: (share) => shed([...sockets.values()], share),
-    close: () => {
+    close: async () => {
       isClosing = true;
       stopReloading();
       const cut = (): void => {
         for (const { socket } of sockets.keys()) socket.destroy();
         for (const socket of handshakes) socket.destroy();
       };
-      return closeServer(server, sockets, { timeoutMs: config.SVC_SHUTDOWN_TIMEOUT, cut }).finally(
-        stopLimiting,
-      );
+      await closeServer(server, sockets, { timeoutMs: config.SVC_SHUTDOWN_TIMEOUT, cut });
+      stopLimiting();
+      // Sockets tell that they are closed a little later than the server does.
+      const served = [...sockets.values()].flatMap(({ serving }) => serving ?? []);
+      const late = await countUnsettled([...ending, ...served], lastWorkMs);
+      if (late > 0) telemetry.log('WARN', 'requests that were cut have not ended', { requests: late });
     },
   };
 }
@@ -155,7 +165,11 @@ function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined)
 function connect(
   server: net.Server,
   config: ServeOptions['config'],
-  options: ConnectionOptions & { readonly onDisconnect: (() => void) | undefined },
+  options: ConnectionOptions & {
+    /** Gets the requests that outlive their socket, as long as they do. */
+    readonly ending: Set<Promise<void>>;
+    readonly onDisconnect: (() => void) | undefined;
+  },
 ): Sockets {
   const sockets: Sockets = new Map();
   const keepAliveLine = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(config.SVC_IDLE_TIMEOUT / 1000)}\r\n`;
@@ -174,6 +188,11 @@ function connect(
     socket.on('close', () => {
       sockets.delete(http);
       connection.lose();
+      const { serving } = connection;
+      if (serving !== undefined) {
+        options.ending.add(serving);
+        void serving.finally(() => options.ending.delete(serving));
+      }
       options.onDisconnect?.();
     });
   });
@@ -227,6 +246,19 @@ async function closeServer(
   for (const each of sockets.keys()) if (each.isIdle) each.socket.destroySoon();
   await closed;
   clearTimeout(timer);
+}
+
+/** Waits for promises, for so long at most. @returns how many have not settled */
+async function countUnsettled(promises: readonly Promise<void>[], ms: number): Promise<number> {
+  const left = new Set(promises);
+  const settled = promises.map((each) => each.finally(() => left.delete(each)));
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([Promise.allSettled(settled), late]);
+  clearTimeout(timer);
+  return left.size;
 }
 
 // TLS from files, read again when they change: certificates are renewed under a running server.
