@@ -1,4 +1,5 @@
-/** What clients see while the processes of a node die repeatedly. */
+/** The processes of a node: their memory, and what clients see while they die repeatedly. */
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { isAlive, listServing, logLines } from '../support/node-processes.ts';
 import { startServer, type TestServer } from '../support/server.ts';
@@ -111,5 +112,26 @@ test('a process that ends by a fault of memory is logged with the metadata file 
     expect(logLines(server, 'too many processes')).toHaveLength(1);
   } finally {
     await server.stop();
+  }
+});
+
+test('a process of several has a small young generation, unless the operator sets it', async () => {
+  const optionsOf = (pid: number): string =>
+    /NODE_OPTIONS=([^\0]*)/.exec(readFileSync(`/proc/${pid}/environ`, 'utf8'))?.[1] ?? '';
+  const env = { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' };
+  for (const own of [{}, { NODE_OPTIONS: '--max-semi-space-size=32' }]) {
+    const server = await startServer({ env: { ...env, ...own } });
+    try {
+      await expect.poll(() => listServing(server).length, patience).toBe(2);
+      const [first = 0] = listServing(server);
+      // V8 takes the last one.
+      expect(
+        optionsOf(first)
+          .match(/--max-semi-space-size=\d+/g)
+          ?.at(-1),
+      ).toBe(own.NODE_OPTIONS ?? '--max-semi-space-size=16');
+    } finally {
+      await server.stop();
+    }
   }
 });
