@@ -8,7 +8,7 @@ import type { Setting } from './config/setting.ts';
 import { type Config, type SettingName, settingNames, settings } from './config.ts';
 import type { Context } from './context.ts';
 import { callAfterCommits, withApplicationSink } from './domain/events/events.ts';
-import type { Gateway, GatewayOptions } from './gateway.ts';
+import { type Gateway, type GatewayOptions, InFlight } from './gateway.ts';
 import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
@@ -87,7 +87,10 @@ export interface OpenGateway extends Mounted, AsyncDisposable {
   presign(asked: PresignOptions): string;
   /** A form of a page, by which its holder uploads one file until it expires. */
   presignPost(asked: PresignPostOptions): PresignedPost;
-  /** Stops the workers, writes what is buffered, and closes the stores. */
+  /**
+   * Stops the workers, waits up to ten seconds for requests that have no reply yet, writes what is buffered, and closes the stores. End the
+   * application's server first: a request that comes later finds them closed, and a download that still runs is cut.
+   */
   close(): Promise<void>;
 }
 
@@ -314,6 +317,9 @@ export interface OpenerParts {
   readonly storages: string;
 }
 
+/** For the requests that run when an application closes its gateway. */
+const lastRequestsMs = 10_000;
+
 /** @throws Error that names every wrong option, and what would be right */
 export async function openWith(parts: OpenerParts, options: OpenOptions): Promise<OpenGateway> {
   const { createGateway, storages } = parts;
@@ -337,7 +343,7 @@ export async function openWith(parts: OpenerParts, options: OpenOptions): Promis
       ? undefined
       : parts.startWorkers?.(context, config.SVC_WORKERS, ends.signal);
   const close = async (): Promise<void> => {
-    await workers?.stop();
+    await Promise.all([workers?.stop(), context.caches.of(InFlight).end(context, lastRequestsMs)]);
     await closeStores();
   };
   const region = config.SVC_REGION;

@@ -77,11 +77,11 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
   const inFlight = ctx.caches.of(InFlight);
   inFlight.report(ctx);
   const handle = async (incoming: Incoming): Promise<Reply> => {
-    inFlight.count += 1;
+    inFlight.enter();
     try {
       return await answer(pipeline, paced(ctx, incoming));
     } finally {
-      inFlight.count -= 1;
+      inFlight.leave();
     }
   };
   return {
@@ -91,14 +91,32 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
 }
 
 /** The requests that the gateways of a context answer now: it has one for each path below which it is mounted. */
-class InFlight {
-  count = 0;
+export class InFlight {
+  #count = 0;
   #isReported = false;
+  #onNone: (() => void) | undefined;
+
+  enter(): void {
+    this.#count += 1;
+  }
+
+  leave(): void {
+    this.#count -= 1;
+    if (this.#count === 0) this.#onNone?.();
+  }
+
+  /** Waits until all have replies, for so long at most. */
+  async end({ clock }: Pick<Context, 'clock'>, ms: number): Promise<void> {
+    if (this.#count === 0) return;
+    const none = new AbortController();
+    this.#onNone = () => none.abort();
+    await clock.sleep(ms, none.signal);
+  }
 
   report({ telemetry }: Pick<Context, 'telemetry'>): void {
     if (this.#isReported) return;
     this.#isReported = true;
-    telemetry.onRead(() => telemetry.set('svc_http_requests_in_flight', noLabels, this.count));
+    telemetry.onRead(() => telemetry.set('svc_http_requests_in_flight', noLabels, this.#count));
   }
 }
 

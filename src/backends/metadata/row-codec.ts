@@ -367,7 +367,7 @@ export class RowCodec {
 export function assertSameLayout(name: string, noted: readonly string[], layout: readonly string[]): void {
   const shared = Math.min(noted.length, layout.length);
   if (noted.slice(0, shared).join() === layout.slice(0, shared).join()) return;
-  throw new Error(`the data directory keeps ${name} as ${noted.join()}, this release as ${layout.join()}`);
+  throw new Error(`the metadata keeps ${name} as ${noted.join()}, this release as ${layout.join()}`);
 }
 
 /**
