@@ -12,6 +12,7 @@ import { operatorOf } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import { whileHeld } from '../support/held-body.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 import {
   alike,
@@ -392,6 +393,20 @@ test('a rule with ExistingObjectReplication sends the versions from before it, w
   await link(near, far, { more: existing });
   await alike(near, far);
   await settled(near, '/bucket/8', 'COMPLETED');
+});
+
+test('a PUT that began before a rule with ExistingObjectReplication, and commits once its resync has ended, is sent too', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  run(near);
+  const put = { method: 'PUT', path: '/bucket/late', ask: { body: 'late' } };
+  const late = await whileHeld(near.world.client, put, async () => {
+    await link(near, far, { more: existing });
+    const resync = () => operatorOf(near.world).must('GET', '/replication/resync/bucket');
+    await vi.waitFor(async () => expect(await resync()).toMatchObject({ state: 'done' }), until);
+  });
+  expect(late.status).toBe(200);
+  expect(await statusOf(near, '/bucket/late')).toMatch(/^(PENDING|COMPLETED)$/);
+  await alike(near, far);
 });
 
 test('a rule with ExistingObjectReplication covers what a resync that runs was asked for', async () => {

@@ -41,7 +41,11 @@ export async function readRules(
 }
 
 export type ReplicationRule = ConfigurationOf<'replication'>['Rule'][number];
-export const bucketReplication = schemaFamily('replication');
+export const bucketReplication = {
+  ...schemaFamily('replication'),
+  // A write that read the bucket before a rule, and commits behind the rule's resync, would never be sent.
+  fencesWriters: true,
+};
 
 /** Unset: objects are stored unencrypted. */
 export const bucketEncryption = schemaFamily('encryption');
