@@ -60,9 +60,13 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const admitting = row.authorization === 'each' ? undefined : admitToBucket(ctx, complete);
   if (admitting !== undefined) await admitting;
   if (row.streams && hasBody) {
-    establish(complete, { payload: authorizedAtItsEnd(ctx, complete) });
+    const { payload } = complete;
+    const content = authorizedAtItsEnd(ctx, complete, payload.content);
+    establish(complete, { payload: { ...payload, content } });
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });
   }
+  if (copies.has(operation))
+    establish(complete, { stillAuthorized: (content) => authorizedAtItsEnd(ctx, complete, content) });
   if (row.answersEach || (isAction && hasBody)) assertUnsentFits(ctx, complete);
   const release = row.streams && hasBody ? reserveStreamed(ctx, complete) : undefined;
   ctx.trace?.stage('handle');
@@ -177,14 +181,20 @@ async function renew(ctx: Context, request: Authorizing): Promise<void> {
   establish(request, found(request, now));
 }
 
-/** A body that is streamed for less than this is stored under the authorization at its first byte. */
+/** A content that is streamed for less than this is stored under the authorization at its first byte. */
 const authorizedMs = 1_000;
 
-/** Authorizes a slow body again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
-function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['payload'] {
-  const { payload } = request;
+/** Their contents are read from storage. */
+const copies: ReadonlySet<string> = new Set(['CopyObject', 'UploadPartCopy']);
+
+/** Authorizes a slow content again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
+function authorizedAtItsEnd(
+  ctx: Context,
+  request: Authorizing,
+  content: AsyncIterable<Uint8Array>,
+): AsyncIterable<Uint8Array> {
   const authorizedAt = ctx.clock.elapsed();
-  const content = tap(payload.content, {
+  return tap(content, {
     see() {},
     async end() {
       if (ctx.clock.elapsed() - authorizedAt < authorizedMs) return;
@@ -194,7 +204,6 @@ function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['pay
       await authorizeRequest(ctx, again);
     },
   });
-  return { ...payload, content };
 }
 
 /** After a handler threw: what refuses by a cached row of the bucket is repeated with the stored row, if that is another one. */

@@ -168,6 +168,8 @@ export interface Authorized extends Selected {
   readonly isPermitted?: boolean | undefined;
   /** Nothing but an ACL allows the request. */
   readonly isByAcl?: boolean | undefined;
+  /** For a copy: authorizes the caller again at the end of a content that took long to read. The content then fails where that refuses. */
+  readonly stillAuthorized?: ((content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>) | undefined;
   /** The size of the version that the request made of stored bytes: a copy, a completed upload. */
   readonly composedSize?: number | undefined;
 }
@@ -250,6 +252,7 @@ export function receive(
     requesterPays: undefined,
     isPermitted: undefined,
     isByAcl: undefined,
+    stillAuthorized: undefined,
     composedSize: undefined,
     bucket: undefined,
     isCached: undefined,

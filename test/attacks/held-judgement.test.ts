@@ -3,13 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { documents } from '../../src/metadata/buckets/records.ts';
 import { objects } from '../../src/metadata/tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { blockXml, policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';
 import { faulty } from '../support/faulty.ts';
 import { bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { setVersioning } from '../support/gateway-bodies.ts';
+import { createUpload, setVersioning } from '../support/gateway-bodies.ts';
 import { type HeldRequest, whileHeld } from '../support/held-body.ts';
-import { allow, openUser, putPolicy } from '../support/iam-users.ts';
+import { allow, openUser, putPolicy, type TestUser } from '../support/iam-users.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
@@ -102,6 +103,67 @@ describe.each(requests)('a held %s', (_, request) => {
     const client = world.as({ credential: user.credential });
     const answer = await whileHeld(client, request, () => clock.advance(heldMs));
     expect(answer.status).toBeLessThan(300);
+  });
+});
+
+describe.each([
+  ['CopyObject', ''],
+  ['UploadPartCopy', '&partNumber=1'],
+])('a %s whose source is read slowly', (_, query) => {
+  /** Copies `/bucket/key` as a user. `meanwhile` runs before the first byte of the source is read. */
+  async function copyHeld(meanwhile: (held: GatewayWorld, user: TestUser) => Promise<unknown>) {
+    const clock = virtualClock();
+    const { promise: asked, resolve: begin } = Promise.withResolvers<void>();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const world = await openGateway({
+      clock,
+      wrap: (context) => {
+        const read: ObjectBytes['read'] = async function* (...input) {
+          begin();
+          await released;
+          yield* context.bytes.read(...input);
+        };
+        return { ...context, bytes: faulty(context.bytes, { read }) };
+      },
+    });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    const user = await openUser(world, 'user', { policy: allow('s3:*') });
+    const uploadId = query === '' ? '' : await createUpload(world.client, '/bucket/copy');
+    const path = query === '' ? '/bucket/copy' : `/bucket/copy?uploadId=${uploadId}${query}`;
+    const headers = { '*-copy-source': '/bucket/key' };
+    const answering = world.as({ credential: user.credential }).put(path, { headers });
+    const first = await Promise.race([asked, answering]);
+    expect(first).toBeUndefined();
+    await meanwhile(world, user);
+    await clock.advance(heldMs);
+    release();
+    const answer = await answering;
+    const isStored =
+      query === ''
+        ? (await world.client.get('/bucket/copy')).status === 200
+        : (await world.client.get(`/bucket/copy?uploadId=${uploadId}`)).all('PartNumber').length > 0;
+    await world.close();
+    return { answer, isStored };
+  }
+
+  test('is refused when its key was made inactive meanwhile', async () => {
+    const { answer, isStored } = await copyHeld((world, { credential: { accessKey: AccessKeyId } }) =>
+      openActions(world)('UpdateAccessKey', { UserName: 'user', AccessKeyId, Status: 'Inactive' }),
+    );
+    expect([answer.status, answer.code, isStored]).toEqual([403, 'InvalidAccessKeyId', false]);
+  });
+
+  test('is refused when its user may not write any more', async () => {
+    const { answer, isStored } = await copyHeld((world) =>
+      putPolicy(openActions(world), 'user', allow('s3:GetObject')),
+    );
+    expect([answer.status, answer.code, isStored]).toEqual([403, 'AccessDenied', false]);
+  });
+
+  test('succeeds when nothing has changed meanwhile', async () => {
+    const { answer, isStored } = await copyHeld(async () => {});
+    expect([answer.status, isStored]).toEqual([200, true]);
   });
 });
 

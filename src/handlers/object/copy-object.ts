@@ -5,7 +5,6 @@ import { formatVersionId } from '../../domain/common/ids.ts';
 import { bucketEncryption } from '../../domain/configurations/families.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
-import { readObject } from '../../domain/objects/read-object.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
@@ -17,7 +16,7 @@ import { type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { assertMayCopyTags, type CopySource, openCopySource } from './copy-source.ts';
+import { assertMayCopyTags, type CopySource, openCopySource, readCopied } from './copy-source.ts';
 import { openSourceKey, requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   expirationHeaders,
@@ -73,12 +72,12 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
       source:
         row.size === 0
           ? empty()
-          : readObject(
-              ctx,
+          : readCopied(ctx, request, {
               row,
-              { start: 0, end: row.size - 1 },
-              { objectKey: sourceKey, signal, account: source.bucket.owner },
-            ),
+              slice: { start: 0, end: row.size - 1 },
+              objectKey: sourceKey,
+              account: source.bucket.owner,
+            }),
       length: row.size,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },

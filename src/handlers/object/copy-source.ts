@@ -4,7 +4,14 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { reach, reachThrough } from '../../domain/access/access-points.ts';
 import { checkCopySource } from '../../domain/objects/conditions.ts';
-import { assertObject, assertReadable, lookUpVersion } from '../../domain/objects/read-object.ts';
+import {
+  assertObject,
+  assertReadable,
+  lookUpVersion,
+  type ReadOptions,
+  readObject,
+  type Slice,
+} from '../../domain/objects/read-object.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { parseCopySource } from '../../protocol/copy-source.ts';
@@ -57,6 +64,19 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   if (conditions !== undefined) checkCopySource(conditions, row, { now: ctx.clock.now(), prefix });
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row, accessPoint, versionId };
+}
+
+/** The content to copy. A copy that took long ends with the refusal of a caller who may not make it any more. */
+export function readCopied(
+  ctx: Context,
+  { signal, stillAuthorized = (content) => content }: Authorized,
+  {
+    row,
+    slice,
+    ...options
+  }: { readonly row: ObjectRow; readonly slice: Slice } & Pick<ReadOptions, 'objectKey' | 'account'>,
+): AsyncIterable<Uint8Array> {
+  return stillAuthorized(readObject(ctx, row, slice, { ...options, signal }));
 }
 
 /** The version of a source is in its header, not in the query. */

@@ -8,7 +8,7 @@ import { formatVersionId } from '../../domain/common/ids.ts';
 import { type ChecksumAlgorithm, checksumFacts } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
-import { lookUpVersion, readObject, type Slice } from '../../domain/objects/read-object.ts';
+import { lookUpVersion, type Slice } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { abortUpload, createUpload, openUploading, writePart } from '../../domain/uploads/upload-session.ts';
@@ -32,7 +32,7 @@ import { type Authorized, type AuthorizedInBucket, establish } from '../../reque
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { openCopySource } from './copy-source.ts';
+import { openCopySource, readCopied } from './copy-source.ts';
 import {
   encryptionHeaders,
   openSourceKey,
@@ -201,7 +201,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
     found,
     { name, part, objectKey, record, requestId, signal },
     {
-      source: readObject(ctx, row, slice, { objectKey: sourceKey, signal, account: bucket.owner }),
+      source: readCopied(ctx, request, { row, slice, objectKey: sourceKey, account: bucket.owner }),
       length,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },
