@@ -1,5 +1,5 @@
 /** Hard quotas of buckets and accounts: what may be stored never exceeds them, and deletes are never refused. @storage */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createGateway } from '../../src/admin-gateway.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { systemClock } from '../../src/ports/clock.ts';
@@ -221,6 +221,27 @@ test('a write that began before its quota was lowered or removed is judged by th
   await world.limit({ maxBytes: 100 });
   expect((await during(() => world.admin.delete('/admin/v1/buckets/bucket/quota'))).status).toBe(200);
   expect((await world.client.put('/bucket/b', { body: ten.repeat(100) })).status).toBe(200);
+});
+
+test('gateways that go on with small writes keep no room from a large one', async () => {
+  await using world = await openQuotas();
+  await world.limit({ maxBytes: 1_000_000 });
+  const [large, ...small] = world.gateways(4);
+  let isOver = false;
+  const writing = small.map(async (client, at) => {
+    for (let n = 0; !isOver; n += 1) {
+      await client.put(`/bucket/${at}/${n}`, { body: 'x' });
+      // A store in memory never waits, so timers would not run.
+      await systemClock.sleep(10);
+    }
+  });
+  await vi.waitFor(async () => expect((await world.usage('bucket')).objects).toBeGreaterThan(30), {
+    timeout: 60_000,
+  });
+  const { status, text } = (await large?.put('/bucket/large', { body: 'x'.repeat(900_000) })) ?? {};
+  isOver = true;
+  await Promise.all(writing);
+  expect([status, text]).toEqual([200, '']);
 });
 
 test('the room of a process that died becomes free', async () => {

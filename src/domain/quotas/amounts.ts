@@ -35,6 +35,11 @@ export const sum = (amounts: Iterable<Amount>): Amount => {
 export const fits = (need: Amount, available: Amount): boolean =>
   need.bytes <= available.bytes && need.objects <= available.objects;
 
+export const smaller = (a: Amount, b: Amount): Amount => ({
+  bytes: Math.min(a.bytes, b.bytes),
+  objects: Math.min(a.objects, b.objects),
+});
+
 /** The smaller amount of each; an unlimited kind (Infinity) is not counted. */
 export const counted = ({ bytes, objects }: Amount, limits: Amount): Amount => ({
   bytes: limits.bytes === Number.POSITIVE_INFINITY ? 0 : bytes,

@@ -1,7 +1,7 @@
 /**
  * Grants shares of quotas to this process. A grant reads what all processes hold, this one too, then the counters, and commits on the head
- * that it read first: grants follow one another, and no commit is missed. The rest of a quota is shared out in eighths, so the last bytes
- * are granted one write at a time.
+ * that it read first: grants follow one another, and no commit is missed. A process gets twice what it has used lately, and at most an
+ * eighth of the rest of the quota. So the last bytes are granted one write at a time, and small writes keep no room from a large one.
  */
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
@@ -17,13 +17,15 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { commitLimits, type Revision, type Stored } from '../../ports/metadata-store.ts';
 import { changeBucket } from '../common/buckets.ts';
 import { pauseMs } from '../common/retry-in-turn.ts';
-import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
+import { type Amount, add, counted, fits, nothing, smaller, subtract, sum } from './amounts.ts';
 import { exceededIn, type ScopeUse } from './exceeded.ts';
 import type { Scope } from './scopes.ts';
 
 /** A share is granted so that others find room too. */
 const shareOfAvailable = 1 / 8;
 const grantMax: Amount = { bytes: 256 * 1024 ** 2, objects: 16_384 };
+/** A process that has used little lately is granted room for so many writes. */
+const writesAtFirst = 64;
 const attemptsMax = 64;
 /** Attempts without a pause. */
 const eagerAttempts = 4;
@@ -110,7 +112,11 @@ async function grant(ctx: ShareCtx, share: Share, asked: Ask): Promise<Granted> 
     const need = counted(asked.need, view.limits);
     const { available, reserved: reservation } = view;
     if (fits(need, available)) {
-      const free = portion(need, available, view.limits);
+      const free = portion(need, {
+        available,
+        limits: view.limits,
+        expected: share.expected(clock.elapsed()),
+      });
       if (attempt >= eagerAttempts) await clock.sleep(pauseMs(ctx, attempt - eagerAttempts));
       await write(ctx, share, { bucket, view, reserved: reservation, free });
       continue;
@@ -176,17 +182,25 @@ function keep(share: Share, own: Stored<QuotaShareRow> | undefined): void {
 }
 
 /** How much to be granted: what is needed, and more where there is plenty. */
-const portion = (need: Amount, available: Amount, limits: Amount): Amount =>
-  counted(
-    {
-      bytes: Math.max(need.bytes, Math.min(grantMax.bytes, Math.floor(available.bytes * shareOfAvailable))),
-      objects: Math.max(
-        need.objects,
-        Math.min(grantMax.objects, Math.floor(available.objects * shareOfAvailable)),
-      ),
-    },
+function portion(
+  need: Amount,
+  {
+    available,
     limits,
-  );
+    expected,
+  }: { readonly available: Amount; readonly limits: Amount; readonly expected: Amount },
+): Amount {
+  const granted = (kind: keyof Amount): number =>
+    Math.max(
+      need[kind],
+      Math.min(
+        grantMax[kind],
+        Math.floor(available[kind] * shareOfAvailable),
+        Math.max(expected[kind], writesAtFirst * need[kind]),
+      ),
+    );
+  return counted({ bytes: granted('bytes'), objects: granted('objects') }, limits);
+}
 
 async function write(
   { metadata, clock, caches }: ShareCtx,
@@ -288,7 +302,7 @@ async function rewrite(
   const scope = share.scope.id;
   const at = await metadata.now();
   const { reserved: reservation, free } = share.close();
-  const retained = isIdle ? nothing : free;
+  const retained = isIdle ? nothing : smaller(free, share.expected(now));
   const covered = add(reservation, retained);
   const isEmpty = isIdle && share.holds.size === 0;
   const change = isEmpty
@@ -411,6 +425,8 @@ export class Share {
   waiting = 0;
   /** Writes that ask for room: the share stays that of its process meanwhile. */
   asking = 0;
+  /** What writes took in the present window of `rewriteMs`, which began at `since`, and in the one before. */
+  #taken = { since: 0, now: nothing, before: nothing };
   /** By bucket: the generation at which the stored row still existed. Commits with another one do not count on the share. */
   readonly #seen = new Map<string, number>();
 
@@ -432,7 +448,26 @@ export class Share {
     const amount = counted(ask.need, this.limits);
     if (!this.isSeen(ask.bucket) || !fits(amount, this.free)) return undefined;
     this.free = subtract(this.free, amount);
+    this.#turnTo(now);
+    this.#taken.now = add(this.#taken.now, amount);
     return this.hold(ask, amount);
+  }
+
+  /** What its writes may take soon: twice what they took lately. */
+  expected(now: number): Amount {
+    this.#turnTo(now);
+    const { now: recent, before } = this.#taken;
+    return {
+      bytes: 2 * Math.max(recent.bytes, before.bytes),
+      objects: 2 * Math.max(recent.objects, before.objects),
+    };
+  }
+
+  #turnTo(now: number): void {
+    const elapsed = now - this.#taken.since;
+    if (elapsed < rewriteMs) return;
+    const before = elapsed < 2 * rewriteMs ? this.#taken.now : nothing;
+    this.#taken = { since: now, now: nothing, before };
   }
 
   hold({ bucket: { id, generation }, isFenced }: Omit<Ask, 'need'>, amount: Amount): Hold {
