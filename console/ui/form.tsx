@@ -204,11 +204,15 @@ export const Select = <V extends string>({
 
 interface SearchInputProps {
   readonly label: string;
+  /** What is searched for now. A text that is being typed is shown instead, until another value comes from elsewhere. */
   readonly value: string;
-  /** Sees the text while it is typed. */
-  readonly onInput?: (text: string) => void;
-  /** Sees the text once it is entered. */
-  readonly onChange?: (text: string) => void;
+  /**
+   * Gets the text at once on Enter, otherwise when the typing pauses. `push` with the first text of a search: all its texts are one
+   * entry of the history, so that Back returns to what was before the search.
+   */
+  readonly onSearch: (text: string, how: { readonly push: boolean }) => void;
+  /** 0 where the rows are in memory already: the text is searched for as it is typed. */
+  readonly pauseMs?: number;
   /** Absent: the label. */
   readonly placeholder?: string;
   readonly maxLength?: number;
@@ -216,31 +220,88 @@ interface SearchInputProps {
   readonly hasShortcut?: boolean;
 }
 
+const typingPauseMs = 300;
+
 /** A text that a list is searched or filtered by. */
-export const SearchInput = ({
+export function SearchInput({
   label,
   value,
-  onInput,
-  onChange,
+  onSearch,
+  pauseMs = typingPauseMs,
   placeholder = label,
   maxLength,
   hasShortcut = true,
-}: SearchInputProps) => (
-  <label class="filter">
-    <Icon name="search" />
-    <input
-      class="input"
-      type="search"
-      {...(hasShortcut ? { 'data-filter': true } : {})}
-      maxLength={maxLength}
-      placeholder={placeholder}
-      aria-label={label}
-      value={value}
-      onInput={onInput && ((event) => onInput(event.currentTarget.value))}
-      onChange={onChange && ((event) => onChange(event.currentTarget.value))}
-    />
-  </label>
-);
+}: SearchInputProps) {
+  const { text, type, enter, begin } = useTyping(value, onSearch, pauseMs);
+  return (
+    <label class="filter">
+      <Icon name="search" />
+      <input
+        class="input"
+        type="search"
+        {...(hasShortcut ? { 'data-filter': true } : {})}
+        maxLength={maxLength}
+        placeholder={placeholder}
+        aria-label={label}
+        value={text}
+        onFocus={begin}
+        onInput={(event) => type(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter') return;
+          enter();
+          begin();
+        }}
+      />
+    </label>
+  );
+}
+
+/** The address changes some time after `onSearch`: an earlier text that comes back from there does not replace what is typed. */
+function useTyping(value: string, onSearch: SearchInputProps['onSearch'], pauseMs: number) {
+  const [typed, setTyped] = useState<string>();
+  const state = useRef({
+    /** Texts that have not come back. */
+    sent: [] as string[],
+    /** The timer of the pause that the typing is in. */
+    pause: undefined as ReturnType<typeof setTimeout> | undefined,
+    hasEntry: false,
+  }).current;
+  useLayoutEffect(() => {
+    // A page may remove the spaces at the ends.
+    const at = state.sent.findIndex((text) => text.trim() === value.trim());
+    state.sent = state.sent.slice(at + 1);
+    if (at >= 0) return;
+    state.sent = [];
+    if (state.pause !== undefined) return;
+    state.hasEntry = false;
+    setTyped(undefined);
+  }, [value, state]);
+  useLayoutEffect(() => () => clearTimeout(state.pause), [state]);
+  const send = (text: string) => {
+    clearTimeout(state.pause);
+    state.pause = undefined;
+    if (text === (state.sent.at(-1) ?? value)) return;
+    state.sent.push(text);
+    onSearch(text, { push: !state.hasEntry });
+    state.hasEntry = true;
+  };
+  return {
+    text: typed ?? value,
+    type(text: string) {
+      setTyped(text);
+      clearTimeout(state.pause);
+      if (pauseMs === 0) send(text);
+      else state.pause = setTimeout(() => send(text), pauseMs);
+    },
+    enter() {
+      if (state.pause !== undefined && typed !== undefined) send(typed);
+    },
+    /** The next text begins a search. */
+    begin() {
+      state.hasEntry = false;
+    },
+  };
+}
 
 type SelectFieldProps<V extends string> = Omit<FieldProps, 'children'> & ChoiceProps<V>;
 

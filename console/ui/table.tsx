@@ -5,6 +5,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { type Target, TargetLink } from '../app/page-link.tsx';
 import { useSearchState } from '../app/url.ts';
 import { language, t } from '../text/text.ts';
 import { Button, SearchInput } from './form.tsx';
@@ -24,8 +25,8 @@ export interface DataTableProps<Row> {
   readonly error?: unknown;
   readonly onRetry?: () => void;
   readonly empty: ComponentChildren;
-  /** Opens the panel or page of a row: with a click, with Enter. */
-  readonly onOpen?: (row: Row) => void;
+  /** The panel or page of a row, which a click or Enter opens. */
+  readonly linkTo?: (row: Row) => Target;
   readonly openKey?: string | undefined;
   /** Where the list has more pages. */
   readonly more?: { readonly has: boolean; readonly busy: boolean; load(): void } | undefined;
@@ -126,7 +127,8 @@ function Tools<Row>({
           label={`${t.ui.filter}: ${label}`}
           placeholder={t.ui.filter}
           value={search[`${name}q`] ?? ''}
-          onInput={(text) => setSearch({ [`${name}q`]: text }, { keepsForms: true })}
+          pauseMs={0}
+          onSearch={(text, how) => setSearch({ [`${name}q`]: text }, { ...how, keepsForms: true })}
         />
       )}
       {tools}
@@ -148,7 +150,7 @@ function Body<Row extends object>({
   rows,
   window,
   rowKey,
-  onOpen,
+  linkTo,
   openKey,
   name = '',
 }: DataTableProps<Row> & { readonly rows: readonly Row[] }) {
@@ -211,7 +213,7 @@ function Body<Row extends object>({
                 row={row}
                 columns={columns}
                 isOpen={key === openKey}
-                onOpen={onOpen}
+                linkTo={linkTo}
                 index={index}
               />
             );
@@ -293,11 +295,27 @@ interface BodyRowProps<Row> {
   readonly columns: readonly Column<Row>[];
   readonly isOpen: boolean;
   readonly index: number;
-  readonly onOpen: ((row: Row) => void) | undefined;
+  readonly linkTo: ((row: Row) => Target) | undefined;
 }
 
-function BodyRow<Row>({ row, columns, isOpen, index, onOpen }: BodyRowProps<Row>) {
-  const open = onOpen === undefined ? undefined : () => onOpen(row);
+/** Clicks the link of a row with the keys of an event beside it; the middle button is as Ctrl or ⌘. */
+function follow(event: MouseEvent | KeyboardEvent): void {
+  const isMiddle = event instanceof MouseEvent && event.button === 1;
+  const { currentTarget, shiftKey, ctrlKey, metaKey } = event;
+  if (!(currentTarget instanceof Element)) return;
+  const keys = { shiftKey, ctrlKey: ctrlKey || isMiddle, metaKey: metaKey || isMiddle };
+  currentTarget
+    .querySelector('.row-opener')
+    ?.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ...keys }));
+}
+
+/** A link or button in a cell does its own, and a text that was just selected stays so. */
+const isBesideControls = ({ target }: Event): boolean =>
+  target instanceof Element &&
+  target.closest('a, button, input, label, select') === null &&
+  getSelection()?.isCollapsed !== false;
+
+function BodyRow<Row>({ row, columns, isOpen, index, linkTo }: BodyRowProps<Row>) {
   const opener = columns.findIndex(({ isControl = false }) => !isControl);
   return (
     <tr
@@ -305,26 +323,19 @@ function BodyRow<Row>({ row, columns, isOpen, index, onOpen }: BodyRowProps<Row>
       tabIndex={-1}
       aria-rowindex={index}
       class={
-        [isOpen ? 'is-open' : '', open === undefined ? '' : 'is-link'].filter(Boolean).join(' ') || undefined
+        [isOpen ? 'is-open' : '', linkTo === undefined ? '' : 'is-link'].filter(Boolean).join(' ') ||
+        undefined
       }
-      onClick={(event) => {
-        // A link or button in a cell does its own.
-        if (
-          event.target instanceof Element &&
-          event.target.closest('a, button, input, label, select') === null
-        )
-          open?.();
-      }}
-      onKeyDown={(event) => {
-        if (event.key === 'Enter' && event.target === event.currentTarget) open?.();
-      }}
+      onClick={(event) => isBesideControls(event) && follow(event)}
+      onAuxClick={(event) => event.button === 1 && isBesideControls(event) && follow(event)}
+      onKeyDown={(event) => event.key === 'Enter' && event.target === event.currentTarget && follow(event)}
     >
       {columns.map((column, at) => (
         <td key={column.id} class={cellClass(column)}>
-          {at === opener && open !== undefined ? (
-            <button type="button" class="row-opener" aria-expanded={isOpen} onClick={open}>
+          {at === opener && linkTo !== undefined ? (
+            <TargetLink to={linkTo(row)} class="row-opener" isOpen={isOpen}>
               {column.cell(row)}
-            </button>
+            </TargetLink>
           ) : (
             column.cell(row)
           )}

@@ -116,7 +116,7 @@ describe.skipIf(noChromium !== undefined)('access points of a bucket', () => {
     await page.reload();
     await settled(page);
     expect(await page.getByLabel('Zugangspunkt', { exact: true }).inputValue()).toBe('mine');
-    await page.getByRole('button', { name: 'Details mine' }).click();
+    await page.getByRole('link', { name: 'Details mine' }).click();
     await panel.getByRole('button', { name: 'Löschen' }).click();
     await page.getByRole('dialog').getByRole('textbox').fill('mine');
     await page.getByRole('dialog').getByRole('button', { name: 'Löschen' }).click();

@@ -26,7 +26,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     await using tab = await world.open('/buckets/photos/settings');
     const { page } = tab;
     await page.getByText(/ of 16 configurations are set\./).waitFor();
-    await page.getByRole('button', { name: 'cors' }).click();
+    await page.getByRole('link', { name: 'cors' }).click();
     expect(page.url()).toContain('family=cors');
     const panel = page.getByRole('region', { name: 'cors' });
     await panel.getByText(/This is an example/).waitFor();
@@ -104,7 +104,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     const area = panel.getByLabel('Document (JSON)');
     const question = page.getByRole('dialog', { name: 'Discard your changes?' });
     const openEditor = async () => {
-      await page.getByRole('button', { name: 'cors' }).click();
+      await page.getByRole('link', { name: 'cors' }).click();
       await panel.getByRole('button', { name: 'JSON', exact: true }).click();
     };
     await openEditor();
@@ -115,7 +115,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     for (const leave of [
       () => page.keyboard.press('Escape'),
       () => page.evaluate(() => history.back()),
-      () => page.getByRole('button', { name: 'lifecycle' }).click(),
+      () => page.getByRole('link', { name: 'lifecycle' }).click(),
       () => page.getByRole('link', { name: 'Usage' }).click(),
     ]) {
       await leave();
@@ -174,7 +174,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     await page.getByText('1 entry').waitFor();
     expect(await storedOf(world)).toMatchObject({ inventory: { daily: { Id: 'daily' } } });
     await page.goBack();
-    await panel.getByRole('button', { name: 'daily' }).waitFor();
+    await panel.getByRole('link', { name: 'daily' }).waitFor();
     expect(await tab.axe()).toEqual([]);
   });
 
@@ -218,7 +218,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     await using tab = await world.open('/buckets/of-tenant/settings', { as: tenant });
     const { page } = tab;
     await page.getByText('1 of 16 configurations are set.').waitFor();
-    await page.getByRole('button', { name: 'cors' }).click();
+    await page.getByRole('link', { name: 'cors' }).click();
     const panel = page.getByRole('region', { name: 'cors' });
     await panel.getByRole('button', { name: 'JSON', exact: true }).click();
     const area = panel.getByLabel('Document (JSON)');
@@ -256,7 +256,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     await using tab = await world.open('/buckets/of-tenant-too/settings', { as: tenant });
     const { page } = tab;
     const save = async (family: string, document?: object): Promise<void> => {
-      await page.getByRole('button', { name: family, exact: true }).click();
+      await page.getByRole('link', { name: family, exact: true }).click();
       const panel = page.getByRole('region', { name: family, exact: true });
       if (family === 'inventory') {
         await panel.getByLabel('Id of another entry').fill('daily');
@@ -288,7 +288,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
       inventory: { daily: { Id: 'daily' } },
       policy: { Statement: [statement] },
     });
-    await page.getByRole('button', { name: 'lifecycle', exact: true }).click();
+    await page.getByRole('link', { name: 'lifecycle', exact: true }).click();
     await page.getByRole('button', { name: 'JSON', exact: true }).click();
     const area = page.getByRole('region', { name: 'lifecycle' }).getByLabel('Document (JSON)');
     expect(JSON.parse(await area.inputValue())).toMatchObject(lifecycle);

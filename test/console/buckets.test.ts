@@ -22,16 +22,85 @@ describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
     expect(await page.getByText('zebra-last').count()).toBe(0);
     await page.keyboard.press('/');
     await page.keyboard.type('zeb');
-    await page.getByRole('button', { name: 'zebra-last' }).waitFor();
+    await page.getByRole('link', { name: 'zebra-last' }).waitFor();
     await page.getByText('1 bucket begins with “zeb”.').waitFor();
     expect(page.url()).toContain('q=zeb');
     await page.reload();
-    await page.getByRole('button', { name: 'zebra-last' }).waitFor();
+    await page.getByRole('link', { name: 'zebra-last' }).waitFor();
     await tab.go('/buckets?q=none-such');
     await page.getByText('No bucket begins with “none-such”.').waitFor();
     await page.getByRole('button', { name: 'Clear the filter' }).click();
     await page.getByRole('button', { name: 'Load more' }).click();
     await page.getByText(/^106 buckets with/).waitFor();
+  });
+
+  test('rows are links: Ctrl, Shift and the middle button open another tab, a plain click does not load the page anew', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+    await send(world.server, 'PUT', '/photos/a/cat.txt', { body: 'meow' });
+    await using tab = await world.open('/buckets');
+    const { page, context } = tab;
+    const row = page.getByRole('row').filter({ hasText: 'photos' });
+    const link = row.getByRole('link', { name: 'photos' });
+    expect(await link.getAttribute('href')).toBe('/console/buckets/photos');
+    const elsewhere = row.getByText('private', { exact: true });
+    const ways = [
+      () => link.click({ modifiers: ['Control'] }),
+      () => link.click({ button: 'middle' }),
+      () => elsewhere.click({ modifiers: ['Control'] }),
+      () => elsewhere.click({ modifiers: ['Shift'] }),
+      () => elsewhere.click({ button: 'middle' }),
+    ];
+    for (const way of ways) {
+      const [opened] = await Promise.all([context.waitForEvent('page'), way()]);
+      await opened.getByRole('link', { name: 'a/' }).waitFor();
+      await opened.close();
+      expect(new URL(page.url()).pathname).toBe('/console/buckets');
+    }
+    await page.evaluate(() => Object.assign(globalThis, { isSamePage: true }));
+    await elsewhere.click();
+    await page.getByRole('link', { name: 'a/' }).click();
+    // A panel is a part of its page: the address of its row is that of the page with it.
+    const object = page.getByRole('link', { name: 'cat.txt' });
+    expect(await object.getAttribute('href')).toBe('/console/buckets/photos/objects/a?key=a%2Fcat.txt');
+    await object.click();
+    await page.getByRole('region', { name: 'cat.txt' }).waitFor();
+    expect(await page.evaluate(() => 'isSamePage' in globalThis)).toBe(true);
+  });
+
+  test('a search is asked for when the typing pauses or at once on Enter, is one entry of the history, and keeps what is typed', async () => {
+    await using world = await openConsole();
+    for (const name of ['zebra', 'zeppelin', 'lion']) await send(world.server, 'PUT', `/${name}`);
+    await using tab = await world.open('/buckets');
+    const { page } = tab;
+    const prefixes: string[] = [];
+    page.on('request', (request) => {
+      const asked = `${request.url()} ${request.postData() ?? ''}`;
+      prefixes.push(...[...asked.matchAll(/prefix(?:=|":")(\w+)/g)].map(([, prefix = '']) => prefix));
+    });
+    const input = page.getByRole('searchbox');
+    const before = await page.evaluate(() => history.length);
+    await input.pressSequentially('zeb', { delay: 30 });
+    await page.getByRole('link', { name: 'lion' }).waitFor({ state: 'detached' });
+    await page.getByText('1 bucket begins with “zeb”.').waitFor();
+    await input.press('Backspace');
+    await input.press('p');
+    await page.getByText('1 bucket begins with “zep”.').waitFor();
+    expect(new Set(prefixes)).toEqual(new Set(['zeb', 'zep']));
+    expect(await page.evaluate(() => history.length)).toBe(before + 1);
+    await page.goBack();
+    await page.getByRole('link', { name: 'lion' }).waitFor();
+    expect(await input.inputValue()).toBe('');
+    // Without the pause: what is typed while an answer is waited for stays.
+    await input.fill('ze');
+    await input.press('Enter');
+    expect(page.url()).toContain('q=ze');
+    await input.pressSequentially('brazzz', { delay: 5 });
+    expect(await input.inputValue()).toBe('zebrazzz');
+    await page.getByText('No bucket begins with “zebrazzz”.').waitFor();
+    await page.getByRole('button', { name: 'Clear the filter' }).click();
+    await page.getByRole('link', { name: 'lion' }).waitFor();
+    expect(await input.inputValue()).toBe('');
   });
 
   test('shows what is public, and creates a versioned bucket', async () => {
@@ -68,11 +137,11 @@ describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
     await fill(world.server, 'typical');
     const reader = await openUser(world.server, 'reader', { actions: ['admin:ListBuckets'] });
     await using tab = await world.open('/buckets', { as: reader });
-    await tab.page.getByRole('button', { name: 'photos' }).waitFor();
+    await tab.page.getByRole('link', { name: 'photos' }).waitFor();
     expect(await tab.page.getByRole('button', { name: 'Create bucket' }).count()).toBe(0);
     await send(world.server, 'PUT', '/of-alice', { as: testCredentials.alice });
     await using tenant = await world.open('/buckets', { as: testCredentials.alice });
-    await tenant.page.getByRole('button', { name: 'of-alice' }).waitFor();
+    await tenant.page.getByRole('link', { name: 'of-alice' }).waitFor();
     await tenant.page.getByRole('button', { name: 'Create bucket' }).waitFor();
     expect(await tenant.page.getByText('photos').count()).toBe(0);
   });

@@ -76,8 +76,8 @@ describe.skipIf(noChromium !== undefined)('the danger zone of a bucket', () => {
     await dialog.getByLabel('Type spare to confirm').fill('spare');
     await dialog.getByRole('button', { name: 'Delete the bucket' }).click();
     await page.getByRole('heading', { name: 'Buckets', level: 1 }).waitFor();
-    await page.getByRole('button', { name: 'films' }).waitFor();
-    expect(await page.getByRole('button', { name: 'spare' }).count()).toBe(0);
+    await page.getByRole('link', { name: 'films' }).waitFor();
+    expect(await page.getByRole('link', { name: 'spare' }).count()).toBe(0);
   });
 
   test('a bucket gets another owner, and what became of its policy is said', async () => {

@@ -56,11 +56,11 @@ async function useConsole(options: StartOptions, { metadata, data }: Seen): Prom
     await page
       .locator('.tools-line input[type=file]:not([webkitdirectory])')
       .setInputFiles({ name, mimeType: 'text/plain', buffer });
-    await page.getByRole('button', { name, exact: true }).waitFor();
+    await page.getByRole('link', { name, exact: true }).waitFor();
     const reply = await send(server, 'GET', `/photos/${name}`);
     expect(Buffer.compare(Buffer.from(await reply.arrayBuffer()), buffer)).toBe(0);
   }
-  await page.getByRole('button', { name: 'small.txt', exact: true }).click();
+  await page.getByRole('link', { name: 'small.txt', exact: true }).click();
   await page.getByRole('region', { name: 'small.txt' }).getByText('Place of the bytes').waitFor();
 
   await tab.go('/buckets/photos/usage?quota=1');
@@ -197,11 +197,11 @@ describe.skipIf(noChromium !== undefined)('the console on engines', () => {
             .locator('.tools-line input[type=file]:not([webkitdirectory])')
             .setInputFiles({ name, mimeType: 'text/plain', buffer: randomBytes(17 * mib) });
         await choose('both.bin');
-        await page.getByRole('button', { name: 'both.bin', exact: true }).waitFor();
+        await page.getByRole('link', { name: 'both.bin', exact: true }).waitFor();
 
         await one.kill9();
         await choose('after.bin');
-        await page.getByRole('button', { name: 'after.bin', exact: true }).waitFor();
+        await page.getByRole('link', { name: 'after.bin', exact: true }).waitFor();
         await tab.go('/buckets/shared/usage?quota=1');
         const quota = page.getByRole('region', { name: 'Set quota' });
         await quota.getByLabel('Size').fill('64MiB');

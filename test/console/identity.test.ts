@@ -150,7 +150,7 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     });
     await using tab = await world.open('/iam/users');
     const { page } = tab;
-    const open = (name: string) => page.getByRole('row', { name }).getByRole('button').first();
+    const open = (name: string) => page.getByRole('row', { name }).getByRole('link').first();
     await open('forgetful').click();
     const panel = page.getByRole('region', { name: 'forgetful' });
     await panel.getByRole('button', { name: 'Create key' }).click();

@@ -69,7 +69,7 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
     expect(page.url()).toContain('identity=');
     await page.reload();
     await entry('by-writer')
-      .getByRole('button', { name: /^Details/ })
+      .getByRole('link', { name: /^Details/ })
       .click();
     await page.getByRole('region', { name: 'PutObject' }).getByText('Access key').waitFor();
     await page.goBack();
@@ -205,7 +205,7 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
       .getByRole('row')
       .filter({ hasText: 'cat' })
       .filter({ hasText: 'old' })
-      .getByRole('button')
+      .getByRole('link')
       .click();
     await page.getByRole('button', { name: 'Restore' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click();
@@ -213,7 +213,7 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
     expect(await (await send(server, 'GET', '/states/cat')).text()).toBe('one');
     // Bring the dog back.
     await tab.go('/buckets/states/versions?only=deleted');
-    await page.getByRole('row').filter({ hasText: 'dog' }).getByRole('button').click();
+    await page.getByRole('row').filter({ hasText: 'dog' }).getByRole('link').click();
     await page.getByRole('button', { name: 'Remove the marker' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Remove the marker' }).click();
     await page.getByText('No loaded version matches.').waitFor();

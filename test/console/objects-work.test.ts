@@ -83,7 +83,7 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
     await second.getByLabel('To prefix').fill('moved/');
     await second.getByRole('button', { name: 'Move', exact: true }).last().click();
     await page.getByText('5 objects moved.').waitFor();
-    await page.getByRole('button', { name: 'dir/' }).waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'dir/' }).waitFor({ state: 'detached' });
     expect(await textOf(server, '/target/moved/dir/sub/4.txt')).toBe('4');
     expect(await statusOf(server, '/from/dir/sub/4.txt')).toBe(404);
   });
@@ -106,7 +106,7 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
     await page.getByRole('dialog', { name: 'Rename old/' }).getByLabel('New name').fill('new & <b>');
     await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     await page.getByText('2 objects moved.').waitFor();
-    await page.getByRole('button', { name: 'new & <b>/' }).waitFor();
+    await page.getByRole('link', { name: 'new & <b>/' }).waitFor();
     expect(await textOf(server, '/names/new & <b>/2')).toBe('old/2');
     expect(await statusOf(server, '/names/old/2')).toBe(404);
   });
@@ -196,7 +196,7 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
     expect(await statusOf(server, '/kept/logs/7')).toBe(404);
     await press(page, 'Undo: bring back 31 objects');
     await page.getByText('31 objects brought back.').waitFor();
-    await page.getByRole('button', { name: 'logs/' }).waitFor();
+    await page.getByRole('link', { name: 'logs/' }).waitFor();
     expect(await textOf(server, '/kept/logs/7')).toBe('7');
     expect(await textOf(server, '/kept/bell\u0007')).toBe('bell');
   });

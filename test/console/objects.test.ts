@@ -13,14 +13,14 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     await using tab = await world.open('/buckets/photos');
     const { page } = tab;
     await page.waitForURL('**/buckets/photos/objects**');
-    await page.getByRole('button', { name: '2026/' }).click();
+    await page.getByRole('link', { name: '2026/' }).click();
     await page.waitForURL('**/objects/2026');
-    await page.getByRole('button', { name: '1/' }).waitFor();
+    await page.getByRole('link', { name: '1/' }).waitFor();
     await page.keyboard.press('j');
     await page.keyboard.press('Enter');
-    await page.getByRole('button', { name: 'report-0.csv' }).waitFor();
+    await page.getByRole('link', { name: 'report-0.csv' }).waitFor();
     await page.reload();
-    await page.getByRole('button', { name: 'report-0.csv' }).click();
+    await page.getByRole('link', { name: 'report-0.csv' }).click();
     const panel = page.getByRole('region', { name: 'report-0.csv' });
     await panel.getByText('Place of the bytes').waitFor();
     expect(page.url()).toContain('key=');
@@ -29,7 +29,7 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     await page.getByRole('navigation', { name: 'Folder' }).getByRole('link', { name: 'photos/' }).click();
     await page.getByRole('textbox', { name: 'Go to a prefix' }).fill('2026/3/rep');
     await page.getByRole('button', { name: 'Go', exact: true }).click();
-    await page.getByRole('button', { name: 'report-2.csv' }).waitFor();
+    await page.getByRole('link', { name: 'report-2.csv' }).waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('searchbox').fill('nothing-like-it');
     await page.getByText('No row matches the filter.').waitFor();
@@ -42,7 +42,7 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     await send(world.server, 'PUT', '/inbox/small.txt', { body: 'two' });
     await using tab = await world.open('/buckets/inbox/objects');
     const { page } = tab;
-    await page.getByRole('button', { name: 'small.txt' }).click();
+    await page.getByRole('link', { name: 'small.txt' }).click();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Download' }).click(),
@@ -154,14 +154,14 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     await using tab = await world.open('/buckets/hostile/objects');
     const { page } = tab;
     await page.getByText('<img src=x onerror', { exact: false }).first().waitFor();
-    await page.getByRole('button', { name: '‹U+202E›gnp.exe' }).waitFor();
-    await page.getByRole('button', { name: 'bell‹U+0007›.txt' }).waitFor();
+    await page.getByRole('link', { name: '‹U+202E›gnp.exe' }).waitFor();
+    await page.getByRole('link', { name: 'bell‹U+0007›.txt' }).waitFor();
     expect(await page.evaluate(() => 'hacked' in globalThis)).toBe(false);
-    await page.getByRole('button', { name: 'a b+c%d&e=f?g#h' }).click();
+    await page.getByRole('link', { name: 'a b+c%d&e=f?g#h' }).click();
     await page.getByRole('region', { name: 'a b+c%d&e=f?g#h' }).getByText('Place of the bytes').waitFor();
     await page.keyboard.press('Escape');
-    await page.getByRole('button', { name: '..up/' }).click();
-    await page.getByRole('button', { name: '.hidden' }).waitFor();
+    await page.getByRole('link', { name: '..up/' }).click();
+    await page.getByRole('link', { name: '.hidden' }).waitFor();
     await page.goBack();
     await page.getByLabel('Select all loaded objects').check();
     await page.getByRole('button', { name: 'Delete (7)' }).click();
@@ -171,7 +171,7 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     await dialog.getByLabel('Type hostile to confirm').fill('hostile');
     await dialog.getByRole('button', { name: 'Delete' }).click();
     await dialog.waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'a b+c%d&e=f?g#h' }).waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'a b+c%d&e=f?g#h' }).waitFor({ state: 'detached' });
     expect(await page.getByRole('checkbox', { name: /^Select (?!all)/ }).count()).toBe(0);
   });
 
@@ -181,14 +181,14 @@ describe.skipIf(noChromium !== undefined)('the Objects page', () => {
     await send(world.server, 'PUT', '/of-alice', { as: alice });
     await send(world.server, 'PUT', '/of-alice/note.txt', { as: alice, body: 'hello' });
     await using tenant = await world.open('/buckets/of-alice/objects', { as: alice });
-    await tenant.page.getByRole('button', { name: 'note.txt' }).click();
+    await tenant.page.getByRole('link', { name: 'note.txt' }).click();
     await tenant.page.getByRole('region', { name: 'note.txt' }).getByText('Content-Type').waitFor();
     await tenant.page.getByRole('button', { name: 'Upload' }).waitFor();
     await send(world.server, 'PUT', '/readable');
     await send(world.server, 'PUT', '/readable/doc.txt', { body: 'x' });
     const reader = await openUser(world.server, 'reader', { actions: ['s3:ListBucket', 's3:GetObject'] });
     await using tab = await world.open('/buckets/readable/objects', { as: reader });
-    await tab.page.getByRole('button', { name: 'doc.txt' }).waitFor();
+    await tab.page.getByRole('link', { name: 'doc.txt' }).waitFor();
     expect(await tab.page.getByRole('button', { name: 'Upload' }).count()).toBe(0);
     expect(await tab.page.getByRole('button', { name: 'Delete' }).count()).toBe(0);
   });

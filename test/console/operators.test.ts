@@ -23,7 +23,7 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
   test('a weight is set in three steps, and the shares that it gives are shown first', async () => {
     await using tab = await world.open('/clusters');
     const { page } = tab;
-    await page.getByRole('button', { name: 'a', exact: true }).click();
+    await page.getByRole('link', { name: 'a', exact: true }).click();
     const panel = page.getByRole('region', { name: 'a' });
     await panel.getByRole('spinbutton').fill('300');
     await panel.getByRole('cell', { name: '75%' }).waitFor();
@@ -82,11 +82,22 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     });
     await using tab = await world.open('/audit');
     const { page } = tab;
-    await page.getByRole('searchbox', { name: 'Key', exact: true }).fill('doomed/2');
+    const asked = new Set<string>();
+    page.on('request', (request) => {
+      for (const [, key = ''] of (request.postData() ?? '').matchAll(/"key":"([^"]*)"/g)) asked.add(key);
+      const key = new URL(request.url()).searchParams.get('key');
+      if (key !== null) asked.add(key);
+    });
+    await page
+      .getByRole('searchbox', { name: 'Key', exact: true })
+      .pressSequentially('doomed/2', { delay: 20 });
+    await page.waitForURL(/[?&]key=doomed/);
     await page.getByText('2 keys').first().click();
     const panel = page.getByRole('region', { name: 'DeleteObjects' });
     await panel.getByText('doomed/1').waitFor();
     expect(new URL(page.url()).searchParams.get('key')).toBe('doomed/2');
+    // Not for each letter.
+    expect([...asked]).toEqual(['doomed/2']);
   });
 
   test('a refused request is found by its key, and its waterfall is shown', async () => {
@@ -171,7 +182,7 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     for (const process of processes) {
       await page
         .getByRole('row', { name: `gc ${process}` })
-        .getByRole('button')
+        .getByRole('link')
         .click();
       const panel = page.getByRole('region', { name: 'gc' });
       await panel.getByText(process).waitFor();
@@ -195,7 +206,7 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
       .getByRole('region', { name: 'gc' })
       .getByText(processes[1] ?? '')
       .waitFor();
-    const names = page.getByRole('cell').getByRole('button');
+    const names = page.getByRole('cell').getByRole('link');
     expect(await names.allInnerTexts()).toEqual(['gc', 'scrub']);
   });
 

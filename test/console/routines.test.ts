@@ -61,7 +61,7 @@ describe.skipIf(noChromium !== undefined)('the routines of an operator', () => {
   test('a new cluster takes writes after its weight was chosen', async () => {
     await using tab = await world.open('/clusters');
     const { page } = tab;
-    await page.getByRole('row').filter({ hasText: 'pending' }).getByRole('button').first().click();
+    await page.getByRole('row').filter({ hasText: 'pending' }).getByRole('link').first().click();
     const panel = page.getByRole('region').filter({ has: page.getByRole('spinbutton') });
     await panel.getByRole('spinbutton').fill('100');
     await panel.getByRole('button', { name: 'Activate' }).click();

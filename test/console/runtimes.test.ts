@@ -70,7 +70,7 @@ describe.skipIf(noChromium !== undefined)('the console', () => {
       await tab.go('/buckets/assets/objects');
       const file = { name: 'cat.txt', mimeType: 'text/plain', buffer: Buffer.from('meow') };
       await page.locator('.tools-line input[type=file]:not([webkitdirectory])').setInputFiles(file);
-      await page.getByRole('button', { name: 'cat.txt' }).waitFor();
+      await page.getByRole('link', { name: 'cat.txt' }).waitFor();
       expect(new URL(page.url()).pathname).toBe(
         `${new URL(`${served.url}/console/`).pathname}buckets/assets/objects`,
       );

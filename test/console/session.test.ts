@@ -161,10 +161,10 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
         if (request.url().startsWith(server.url))
           sent.push(request.headerValue('cookie').then((cookie) => cookie ?? undefined));
       });
-      await page.getByRole('button', { name: 'first.txt' }).waitFor();
+      await page.getByRole('link', { name: 'first.txt' }).waitFor();
       const file = { name: 'second.txt', mimeType: 'text/plain', buffer: Buffer.from('two') };
       await page.locator('.tools-line input[type=file]:not([webkitdirectory])').setInputFiles(file);
-      await page.getByRole('button', { name: 'second.txt' }).waitFor();
+      await page.getByRole('link', { name: 'second.txt' }).waitFor();
       expect(await (await send(server, 'GET', '/inbox/second.txt')).text()).toBe('two');
       expect(sent.length).toBeGreaterThan(0);
       expect((await Promise.all(sent)).filter((cookie) => cookie !== undefined)).toEqual([]);

@@ -258,7 +258,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
       await digestOf(createReadStream(path)),
     );
     await page.reload();
-    await page.getByRole('button', { name: 'resume.bin' }).waitFor();
+    await page.getByRole('link', { name: 'resume.bin' }).waitFor();
     expect(await bar(page).count()).toBe(0);
   });
 
@@ -475,7 +475,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     });
     await uploaded(page, 3);
     expect(await (await send(world.server, 'GET', '/dropped/pasted.txt')).text()).toBe('pasted');
-    await page.getByRole('button', { name: 'album/' }).waitFor();
+    await page.getByRole('link', { name: 'album/' }).waitFor();
     await rename(root, join(folder, 'chosen'));
     await page.locator('input[webkitdirectory]').setInputFiles(join(folder, 'chosen'));
     await uploaded(page, 5);

@@ -3,6 +3,7 @@ import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tansta
 import { useState } from 'preact/hooks';
 import { type Allowed, onBucket, useAllowed } from '../../app/allowed.ts';
 import type { AdminOperationName } from '../../app/client.ts';
+import { TargetLink } from '../../app/page-link.tsx';
 import { moreOf } from '../../app/queries.ts';
 import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
@@ -131,11 +132,7 @@ function List({ bucket, place }: ListProps) {
           <>
             {all.length === 0 && <Empty icon="external" text={w.noPoints} />}
             {all.map((each) => (
-              <Line
-                key={each.accessPoint}
-                point={each}
-                onOpen={() => setSearch({ point: each.accessPoint }, { push: true })}
-              />
+              <Line key={each.accessPoint} point={each} isOpen={each.accessPoint === point} />
             ))}
             {more.has && <Partial shown={all.length} busy={more.busy} onMore={more.load} />}
           </>
@@ -171,7 +168,7 @@ const describeBlocks = ({ blocks }: AccessPoint): string =>
       ? w.pointOpen
       : w.pointBlocksSome(blocks.join(', '));
 
-const Line = ({ point, onOpen }: { readonly point: AccessPoint; readonly onOpen: () => void }) => (
+const Line = ({ point, isOpen }: { readonly point: AccessPoint; readonly isOpen: boolean }) => (
   <div class="line">
     <span class="line-name rule-name cut">{point.accessPoint}</span>
     <span class="line-body">
@@ -180,9 +177,9 @@ const Line = ({ point, onOpen }: { readonly point: AccessPoint; readonly onOpen:
       </span>
       {point.isPublic && <Chip tone="warn">{w.everyone}</Chip>}
     </span>
-    <Button kind="link" onClick={onOpen}>
+    <TargetLink to={{ search: { point: point.accessPoint } }} isOpen={isOpen}>
       {w.openPoint} <span class="visually-hidden">{point.accessPoint}</span>
-    </Button>
+    </TargetLink>
   </div>
 );
 

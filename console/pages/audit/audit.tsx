@@ -133,7 +133,7 @@ export default function AuditPage() {
           error={error}
           onRetry={() => (isLive ? live.retry() : audit.refetch())}
           rowKey={rowKey}
-          onOpen={(row) => setSearch({ row: rowKey(row) }, { push: true })}
+          linkTo={(row) => ({ search: { row: rowKey(row) } })}
           openKey={search['row']}
           tools={<Filters isLive={isLive} />}
           empty={<Empty text={isLive ? w.noneYet : w.none} />}
@@ -161,7 +161,7 @@ function Filters({ isLive }: { readonly isLive: boolean }) {
           key={name}
           label={w.filters[name]}
           value={search[name] ?? ''}
-          onChange={(text) => setSearch({ [name]: text })}
+          onSearch={(text, how) => setSearch({ [name]: text }, how)}
           hasShortcut={name === 'bucket'}
         />
       ))}

@@ -86,7 +86,7 @@ export default function BucketSettingsPage() {
           onRetry={() => list.refetch().catch(() => {})}
           rowKey={({ family }) => family}
           filterText={({ family }) => `${family} ${w.families[family]}`}
-          onOpen={({ family }) => setSearch({ family, entry: undefined }, { push: true })}
+          linkTo={({ family }) => ({ search: { family, entry: undefined } })}
           openKey={open?.family}
           empty={null}
         />
@@ -213,7 +213,7 @@ function Entries({ stored, mayPut, onOpen }: EntriesProps) {
           columns={[{ id: 'id', head: w.entries, cell: (row) => <bdi class="code">{row.id}</bdi> }]}
           rows={rows}
           rowKey={(row) => row.id}
-          onOpen={(row) => onOpen(row.id)}
+          linkTo={(row) => ({ search: { entry: row.id } })}
           empty={null}
         />
       )}

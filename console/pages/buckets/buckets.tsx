@@ -1,9 +1,6 @@
 /** Buckets: the search over all of them, what each holds, and a new one. Tenants see those of their own account. */
-import { useNavigate } from '@tanstack/react-router';
-import { useEffect, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
-import { pathOf } from '../../app/pages.ts';
 import { useAdminPages } from '../../app/queries.ts';
 import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
@@ -24,18 +21,7 @@ import { w } from './words.ts';
 type Bucket = Answer<'ListBuckets'>['rows'][number];
 
 const everyMs = 30_000;
-const typingMs = 200;
 const create = { action: 's3:CreateBucket' };
-
-/** The value after the user has stopped typing, so that not every letter is a request. */
-function useSettled(value: string): string {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), typingMs);
-    return () => clearTimeout(timer);
-  }, [value]);
-  return settled;
-}
 
 const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly Column<Bucket>[] => [
   {
@@ -114,8 +100,7 @@ export default function BucketsPage() {
   const { session } = useSession();
   const allowed = useAllowed(['ListBuckets', 'ListBucketUsage', create]);
   const [search, setSearch] = useSearchState();
-  const navigate = useNavigate();
-  const prefix = useSettled(search['q'] ?? '');
+  const prefix = search['q'] ?? '';
   const owner = session.isOperator ? undefined : session.account;
   const list = useAdminPages(
     'ListBuckets',
@@ -128,9 +113,6 @@ export default function BucketsPage() {
   const trends = useTrends({ prefix, owner, after, enabled: mayTrend });
   const mayCreate = allowed(create) === true;
   const openCreate = () => setSearch({ create: '1' }, { push: true });
-  const open = ({ name }: Bucket) => {
-    navigate({ to: pathOf('bucket') as '.', params: { bucket: name } as never }).catch(() => {});
-  };
   const createButton = mayCreate ? (
     <Button icon="plus" kind="primary" onClick={openCreate}>
       {w.create}
@@ -154,13 +136,13 @@ export default function BucketsPage() {
             rowKey={({ name }) => name}
             error={list.error}
             onRetry={() => list.refetch().catch(() => {})}
-            onOpen={open}
+            linkTo={({ name }) => ({ page: 'bucket', params: { bucket: name } })}
             tools={
               <SearchInput
                 label={w.search}
                 value={search['q'] ?? ''}
                 maxLength={63}
-                onInput={(q) => setSearch({ q }, { keepsForms: true })}
+                onSearch={(q, how) => setSearch({ q }, { ...how, keepsForms: true })}
               />
             }
             empty={

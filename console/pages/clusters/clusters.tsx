@@ -120,7 +120,7 @@ export default function ClustersPage() {
           onRetry={() => clusters.refetch()}
           rowKey={({ id }) => id}
           filterText={({ id, state }) => `${id} ${state}`}
-          onOpen={({ id }) => setSearch({ cluster: id }, { push: true })}
+          linkTo={({ id }) => ({ search: { cluster: id } })}
           openKey={open?.id}
           empty={<Empty text={w.none} />}
         />

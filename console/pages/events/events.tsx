@@ -277,7 +277,7 @@ export default function EventsPage() {
               const { event, key } = recordOf(letter);
               return `${event} ${bucket}/${key} ${target} ${error} ${requestId}`;
             }}
-            onOpen={({ id }) => setSearch({ letter: id }, { push: true })}
+            linkTo={({ id }) => ({ search: { letter: id } })}
             openKey={open?.id}
             more={letters.more}
             empty={<Empty icon="check" text={w.noLetters} />}

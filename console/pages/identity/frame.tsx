@@ -114,7 +114,7 @@ export function Frame<Row extends object>(props: FrameProps<Row>) {
             tools={tab !== 'accounts' && <AccountChoice account={account} allowed={allowed} />}
             {...(Details === undefined
               ? {}
-              : { onOpen: (row: Row) => setSearch({ open: nameOf(row) }, { push: true }), openKey: open })}
+              : { linkTo: (row: Row) => ({ search: { open: nameOf(row) } }), openKey: open })}
             empty={<Empty icon="users" text={w.none[tab]} action={button} />}
             more={list.more}
           />

@@ -1,7 +1,7 @@
 /** What changed in a bucket: its rows of the audit log as a timeline, with the values before and after. */
 import { useParams } from '@tanstack/react-router';
 import { onBucket, useAllowed } from '../../app/allowed.ts';
-import { PageLink } from '../../app/page-link.tsx';
+import { PageLink, TargetLink } from '../../app/page-link.tsx';
 import { useAdmin, useAdminPages } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { language, t } from '../../text/text.ts';
@@ -73,7 +73,7 @@ export default function JournalPage() {
             label={w.actor}
             placeholder={w.actorHint}
             value={identity ?? ''}
-            onChange={(text) => setSearch({ identity: text.trim() })}
+            onSearch={(text, how) => setSearch({ identity: text.trim() }, how)}
           />
         </div>
         {found.error !== null && (
@@ -97,7 +97,7 @@ export default function JournalPage() {
               : {})}
           />
         ) : (
-          <Days rows={rows} onOpen={(row) => setSearch({ row: rowKey(row) }, { push: true })} />
+          <Days rows={rows} openKey={search['row']} />
         )}
         <Further found={found} pageRows={pageRows} />
       </Card>
@@ -112,10 +112,10 @@ export default function JournalPage() {
 
 interface DaysProps {
   readonly rows: readonly AuditRow[];
-  readonly onOpen: (row: AuditRow) => void;
+  readonly openKey: string | undefined;
 }
 
-const Days = ({ rows, onOpen }: DaysProps) => (
+const Days = ({ rows, openKey }: DaysProps) => (
   <div class="journal">
     {[...Map.groupBy(rows, ({ time }) => time.slice(0, 10))].map(([date, some]) => (
       <section key={date} class="journal-day">
@@ -124,7 +124,7 @@ const Days = ({ rows, onOpen }: DaysProps) => (
         </h2>
         <ol>
           {some.map((row) => (
-            <Entry key={rowKey(row)} row={row} onOpen={onOpen} />
+            <Entry key={rowKey(row)} row={row} isOpen={rowKey(row) === openKey} />
           ))}
         </ol>
       </section>
@@ -146,7 +146,7 @@ function aboutOf({ key, keys = [] }: AuditRow): string {
   return keys.length > keysShown ? `${first.join(', ')} … (${w.keys(keys.length)})` : first.join(', ');
 }
 
-function Entry({ row, onOpen }: { readonly row: AuditRow; readonly onOpen: (row: AuditRow) => void }) {
+function Entry({ row, isOpen }: { readonly row: AuditRow; readonly isOpen: boolean }) {
   const [, setSearch] = useSearchState();
   const { time, action, requestId, principal, accessKey, status, changes = [] } = row;
   const name = nameOf(row);
@@ -157,9 +157,13 @@ function Entry({ row, onOpen }: { readonly row: AuditRow; readonly onOpen: (row:
         {clock.format(new Date(time))}
       </time>
       <div class="journal-what">
-        <Button kind="link" label={`${t.ui.details}: ${action} ${requestId}`} onClick={() => onOpen(row)}>
+        <TargetLink
+          to={{ search: { row: rowKey(row) } }}
+          label={`${t.ui.details}: ${action} ${requestId}`}
+          isOpen={isOpen}
+        >
           {action.replace(/^admin:/, '')}
-        </Button>{' '}
+        </TargetLink>{' '}
         <bdi class="code">{aboutOf(row)}</bdi> {status >= 400 && <Status {...row} />}{' '}
         <span class="quiet">
           {w.by}{' '}

@@ -3,7 +3,7 @@
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
-import { PageLink } from '../../app/page-link.tsx';
+import { type Target, TargetLink } from '../../app/page-link.tsx';
 import { pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
@@ -180,8 +180,8 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
               filterText={filterText}
               tools={<Jump prefix={prefix} onJump={goTo} />}
               openKey={key}
-              onOpen={(row) =>
-                row.is === 'folder' ? goTo(row.key) : setSearch({ ...closed, key: row.key }, { push: true })
+              linkTo={({ is, key }) =>
+                is === 'folder' ? levelTarget(bucket, key) : { search: { ...closed, key } }
               }
               empty={<Empty icon="file" text={w.empty} docs={mayPut ? w.emptyHint : undefined} />}
               more={{ has: listing.hasMore, busy: listing.isBusy, load: listing.loadMore }}
@@ -279,13 +279,16 @@ function Actions({ may, entries, onAsk, isPanel = false }: ActionsProps) {
 function useGoTo(bucket: string): (prefix: string) => void {
   const navigate = useNavigate();
   return (next) => {
-    const place = placeOf(next);
-    navigate({
-      to: pathOf('objects') as '.',
-      params: { bucket, _splat: place.splat } as never,
-      search: (place.prefix === undefined ? {} : { prefix: place.prefix }) as never,
-    }).catch(() => {});
+    const { params, search } = levelTarget(bucket, next);
+    navigate({ to: pathOf('objects') as '.', params: params as never, search: search as never }).catch(
+      () => {},
+    );
   };
+}
+
+function levelTarget(bucket: string, level: string) {
+  const { splat, prefix } = placeOf(level);
+  return { page: 'objects', params: { bucket, _splat: splat }, search: { prefix } } satisfies Target;
 }
 
 /** The levels above this one. */
@@ -296,16 +299,10 @@ function Path({ bucket, prefix }: { readonly bucket: string; readonly prefix: st
   return (
     <nav class="path" aria-label={w.path}>
       {levels.map((level) => {
-        const place = placeOf(level);
         return (
-          <PageLink
-            key={level}
-            page="objects"
-            params={{ bucket, _splat: place.splat }}
-            search={{ prefix: place.prefix }}
-          >
+          <TargetLink key={level} to={levelTarget(bucket, level)}>
             <bdi>{level === '' ? `${bucket}/` : visible(nameOf(level))}</bdi>
-          </PageLink>
+          </TargetLink>
         );
       })}
       {rest !== '' && <bdi>{`${visible(rest)}…`}</bdi>}

@@ -147,7 +147,7 @@ export default function ReplicationPage() {
                 columns={peerColumns}
                 rows={found.peers}
                 rowKey={({ id }) => id}
-                onOpen={({ id }) => setSearch({ peer: id }, { push: true })}
+                linkTo={({ id }) => ({ search: { peer: id } })}
                 openKey={open?.id}
                 empty={<Empty text={w.noPeers} docs={w.noPeersHint} />}
               />

@@ -188,13 +188,13 @@ export default function VersionsPage() {
           error={found.error}
           onRetry={() => found.refetch().catch(() => {})}
           openKey={search['row']}
-          onOpen={(row) => setSearch({ row: rowKey(row), version: undefined }, { push: true })}
+          linkTo={(row) => ({ search: { row: rowKey(row), version: undefined } })}
           tools={
             <>
               <SearchInput
                 label={w.prefix}
                 value={prefix}
-                onChange={(text) => setSearch({ prefix: text, row: undefined })}
+                onSearch={(text, how) => setSearch({ prefix: text, row: undefined }, how)}
               />
               <Select
                 label={w.only}

@@ -92,7 +92,7 @@ export default function WorkersPage() {
           onRetry={() => workers.refetch()}
           rowKey={workerKey}
           filterText={({ worker, process = '', state }) => `${worker} ${process} ${state}`}
-          onOpen={({ worker, process }) => setSearch({ worker, process }, { push: true })}
+          linkTo={({ worker, process }) => ({ search: { worker, process } })}
           openKey={open && workerKey(open)}
           empty={<Empty text={w.none} />}
         />
