@@ -274,31 +274,44 @@ describe('with the metadata in four objects', () => {
     const { worker, send } = await open(4, scriptOf(contents));
     const breakShards = (fault: string, share = 1) =>
       worker.dispatchFetch(`http://x/?break-shards=${fault}&share=${share}`);
+    const countSent = async () => Number(await (await breakShards('sent')).text());
     // The cast: its types need those of Cloudflare.
     const bucket = (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket;
     const stored = async () => (await bucket.list({ prefix: '' })).objects.length;
-    return { worker, send, breakShards, stored };
+    return { worker, send, breakShards, countSent, stored };
   };
   test.each(['refuse', 'lose', 'evict', 'evict-late'])(
     'usage, the audit log and the deletion queue are complete after an object failed (%s) between a commit and its side changes',
     async (fault) => {
-      const { send, breakShards, stored } = await openBreaking();
+      const { send, breakShards, countSent, stored } = await openBreaking();
       expect((await send('PUT', '/broken')).status).toBe(200);
-      /** The keys with what is read of them after the fault. */
-      const breakWrites = async (turn: number): Promise<readonly (readonly [string, string])[]> => {
-        const keys = ['a', 'b', 'c'].map((name) => `${name}${turn}`);
-        for (const key of keys) {
-          const { status, text } = await send('PUT', `/broken/${key}`, { body: 'first' });
-          expect(status, `${key}: ${text}`).toBe(200);
+      const put = async (key: string): Promise<void> => {
+        const { status, text } = await send('PUT', `/broken/${key}`, { body: 'first' });
+        expect(status, `${key}: ${text}`).toBe(200);
+      };
+      let names = 0;
+      /** A key with a first version and an earlier one. By chance all rows of a key are in one object: such a one sends nothing, and is left. */
+      const drawKey = async (): Promise<string> => {
+        for (;;) {
+          const key = `key-${names++}`;
+          await put(key);
+          const before = await countSent();
+          await put(key);
+          if ((await countSent()) > before) return key;
+          expect((await send('DELETE', `/broken/${key}`)).status).toBe(204);
         }
+      };
+      /** The keys with what is read of them after the fault. */
+      const breakWrites = async (): Promise<readonly (readonly [string, string])[]> => {
+        const keys = [await drawKey(), await drawKey(), await drawKey()];
         await breakShards(fault);
         const replies = await Promise.all(
           keys.map((key) => send('PUT', `/broken/${key}`, { body: `the second ${key}` })),
         );
-        const statuses = replies.map(({ status }) => status);
-        // Of a version whose rows are all in one object nothing is sent.
-        expect(statuses, replies.map(({ text }) => text).join('\n')).toContain(503);
-        expect([200, 503]).toEqual(expect.arrayContaining(statuses));
+        expect(
+          replies.map(({ status }) => status),
+          replies.map(({ text }) => text).join('\n'),
+        ).toEqual([503, 503, 503]);
         await breakShards('none');
         return Promise.all(
           keys.map(async (key) => {
@@ -308,12 +321,12 @@ describe('with the metadata in four objects', () => {
           }),
         );
       };
-      const found = [...(await breakWrites(0))];
+      const found = [...(await breakWrites())];
       // A commit that an evicted object had not stored is lost with its answer. One that finds side changes unsent, which may be those of
       // a worker, is refused; then others are tried.
       const isSecond = ([, text]: readonly [string, string]): boolean => text.startsWith('the second');
       for (let turn = 1; fault !== 'evict' && turn < 8 && !found.some(isSecond); turn += 1)
-        found.push(...(await breakWrites(turn)));
+        found.push(...(await breakWrites()));
       const second = found.filter(isSecond);
       const first = found.filter(([, text]) => text === 'first');
       expect(first.length + second.length).toBe(found.length);
@@ -321,7 +334,7 @@ describe('with the metadata in four objects', () => {
       const bytes = found.reduce((sum, [, text]) => sum + text.length, 0);
       expect(await askAdmin(send, 'buckets/broken')).toMatchObject({ objects: found.length, bytes });
       const audited = await auditedWrites(send, 'broken');
-      for (const [key] of second) expect(audited.get(key)).toHaveLength(2);
+      for (const [key] of second) expect(audited.get(key)).toHaveLength(3);
       // The first versions are in the deletion queue of the commits; the sweep finds the bytes of those that were lost, after 5 minutes.
       const most = found.length + first.length;
       await vi.waitFor(async () => expect(await stored()).toBeLessThanOrEqual(most), patience);

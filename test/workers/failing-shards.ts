@@ -20,6 +20,8 @@ let names: readonly string[] = [];
 let times = Number.POSITIVE_INFINITY;
 /** How many calls have failed. */
 let met = 0;
+/** How often an object has sent side changes to another one. */
+let sent = 0;
 
 interface State {
   abort(reason: string): void;
@@ -38,6 +40,7 @@ export class SluiceMetadata extends Metadata {
     return {
       join: (place) => stub.join(place),
       call: async (name, args, place) => {
+        if (name === 'receive') sent += 1;
         const isBroken = fault !== 'none' && names.includes(name) && met < times;
         // The first one in any case, so that each run has met a fault.
         const isHit = isBroken && (met === 0 || Math.random() < share);
@@ -62,6 +65,7 @@ export default {
     const asked = searchParams.get('break-shards');
     if (asked === null) return gateway.fetch(request, env, execution);
     if (asked === 'met') return Response.json(met);
+    if (asked === 'sent') return Response.json(sent);
     fault = asked;
     names = (searchParams.get('names') ?? 'receive').split(',');
     share = Number(searchParams.get('share') ?? 1);
