@@ -94,7 +94,8 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
 export class InFlight {
   #count = 0;
   #isReported = false;
-  #onNone: (() => void) | undefined;
+  /** Aborted when no request is left, once somebody waits for that. */
+  #none: AbortController | undefined;
 
   enter(): void {
     this.#count += 1;
@@ -102,15 +103,14 @@ export class InFlight {
 
   leave(): void {
     this.#count -= 1;
-    if (this.#count === 0) this.#onNone?.();
+    if (this.#count === 0) this.#none?.abort();
   }
 
   /** Waits until all have replies, for so long at most. */
   async end({ clock }: Pick<Context, 'clock'>, ms: number): Promise<void> {
     if (this.#count === 0) return;
-    const none = new AbortController();
-    this.#onNone = () => none.abort();
-    await clock.sleep(ms, none.signal);
+    this.#none ??= new AbortController();
+    await clock.sleep(ms, this.#none.signal);
   }
 
   report({ telemetry }: Pick<Context, 'telemetry'>): void {

@@ -65,7 +65,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
     establish(complete, { payload: { ...payload, content } });
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });
   }
-  if (copies.has(operation))
+  if (row.copies)
     establish(complete, { stillAuthorized: (content) => authorizedAtItsEnd(ctx, complete, content) });
   if (row.answersEach || (isAction && hasBody)) assertUnsentFits(ctx, complete);
   const release = row.streams && hasBody ? reserveStreamed(ctx, complete) : undefined;
@@ -183,9 +183,6 @@ async function renew(ctx: Context, request: Authorizing): Promise<void> {
 
 /** A content that is streamed for less than this is stored under the authorization at its first byte. */
 const authorizedMs = 1_000;
-
-/** Their contents are read from storage. */
-const copies: ReadonlySet<string> = new Set(['CopyObject', 'UploadPartCopy']);
 
 /** Authorizes a slow content again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
 function authorizedAtItsEnd(

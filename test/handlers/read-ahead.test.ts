@@ -189,6 +189,24 @@ const openBeside = ({ context }: GatewayWorld, clock: VirtualClock): Promise<Gat
     }),
   });
 
+/** Two processes over one store, in which there is an object. */
+async function openBoth() {
+  const clock = virtualClock();
+  const world = await openDistant({ read: plainly }, clock);
+  const beside = await openBeside(world, clock);
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'content' });
+  return {
+    clock,
+    world,
+    beside,
+    async [Symbol.asyncDispose]() {
+      await beside.close();
+      await world.close();
+    },
+  };
+}
+
 describe('believing a bucket', () => {
   test('a GET and a HEAD of an object that is there ask for its head and for nothing else', async () => {
     const around = { read: plainly };
@@ -241,11 +259,8 @@ describe('believing a bucket', () => {
   });
 
   test('a revocation by another process takes effect when the cached row expires; a grant immediately', async () => {
-    const clock = virtualClock();
-    await using world = await openDistant({ read: plainly }, clock);
-    await using beside = await openBeside(world, clock);
-    await world.client.put('/bucket');
-    await world.client.put('/bucket/key', { body: 'content' });
+    await using both = await openBoth();
+    const { clock, world, beside } = both;
     expect((await beside.bob.get('/bucket/key')).code).toBe('AccessDenied');
     await world.client.put('/bucket?policy', forBob);
     expect((await beside.bob.get('/bucket/key')).status).toBe(200);
@@ -255,11 +270,8 @@ describe('believing a bucket', () => {
   });
 
   test('Object Lock that another process enabled is seen at once by what reads the lock of a version', async () => {
-    const clock = virtualClock();
-    await using world = await openDistant({ read: plainly }, clock);
-    await using beside = await openBeside(world, clock);
-    await world.client.put('/bucket');
-    await world.client.put('/bucket/key', { body: 'content' });
+    await using both = await openBoth();
+    const { clock, world, beside } = both;
     expect((await beside.client.get('/bucket/key?legal-hold')).code).toBe('InvalidRequest');
     const body = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
     expect((await world.client.put('/bucket?versioning', { body })).status).toBe(200);
@@ -274,15 +286,12 @@ describe('believing a bucket', () => {
   });
 
   test('a permission that another process granted counts at once, also for the second action of an operation', async () => {
-    const clock = virtualClock();
-    await using world = await openDistant({ read: plainly }, clock);
-    await using beside = await openBeside(world, clock);
+    await using both = await openBoth();
+    const { world, beside } = both;
     const grant = async (...actions: readonly string[]): Promise<void> => {
       const body = policyOf({ ...bobsObjects, Action: actions });
       expect((await world.client.put('/bucket?policy', { body })).status).toBe(204);
     };
-    await world.client.put('/bucket');
-    await world.client.put('/bucket/key', { body: 'content' });
     await grant('s3:GetObjectAttributes');
     const ask = () =>
       beside.bob.get('/bucket/key?attributes', { headers: { '*-object-attributes': 'ETag' } });
@@ -310,12 +319,9 @@ describe('believing a bucket', () => {
   });
 
   test('a bucket that another process deleted and created again shows its new objects immediately', async () => {
-    const clock = virtualClock();
-    await using world = await openDistant({ read: plainly }, clock);
-    await using beside = await openBeside(world, clock);
-    await world.client.put('/bucket');
-    await world.client.put('/bucket/key', { body: 'old' });
-    expect((await beside.client.get('/bucket/key')).text).toBe('old');
+    await using both = await openBoth();
+    const { world, beside } = both;
+    expect((await beside.client.get('/bucket/key')).text).toBe('content');
     await world.client.delete('/bucket/key');
     await world.client.delete('/bucket');
     expect((await beside.client.get('/bucket/key')).code).toBe('NoSuchBucket');

@@ -108,6 +108,8 @@ export interface Operation {
   readonly audited?: boolean;
   /** The handler reads `payload.content` itself, as a stream. All other bodies are read whole and verified first. */
   readonly streams?: true;
+  /** The handler reads its content from an object, which may take as long as a body: `request.stillAuthorized` is there. */
+  readonly copies?: true;
   /** The largest body in bytes of an operation that does not stream; 64 KiB unless it says more. */
   readonly bodyMax?: number;
   /** The checksum header is about the resulting object, not about the body of the request. */
@@ -281,6 +283,7 @@ export const operations = {
   CopyObject: {
     adds: true,
     on: 'PUT object +copy-source',
+    copies: true,
     action: 's3:PutObject',
     also: alongWrites,
     events: ['ObjectCreated:Copy'],
@@ -367,6 +370,7 @@ export const operations = {
   UploadPartCopy: {
     adds: true,
     on: 'PUT object ?uploadId ?partNumber +copy-source',
+    copies: true,
     action: 's3:PutObject',
     about: 'parts',
   },
