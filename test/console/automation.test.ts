@@ -254,6 +254,10 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
     sink.answer = status(200);
     await dialog.getByRole('button', { name: 'Send another' }).click();
     await dialog.getByText('The target acknowledged the test event.').waitFor();
-    expect(sink.received.map(({ body }) => JSON.parse(body).Event)).toEqual(['s3:TestEvent', 's3:TestEvent']);
+    // The worker goes on with what the bucket of the test above has queued, a test event of its configuration too: those name the bucket.
+    const asked = sink.received
+      .map(({ body }) => JSON.parse(body))
+      .filter(({ Bucket, Records }) => Bucket === undefined && Records === undefined);
+    expect(asked.map(({ Event }) => Event)).toEqual(['s3:TestEvent', 's3:TestEvent']);
   });
 });
