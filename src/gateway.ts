@@ -13,7 +13,7 @@ import { drawRequestId } from './domain/common/ids.ts';
 import { consolePreflight, crossOriginHeaders, mayBeCrossOrigin } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { locate } from './gateway/locate.ts';
-import { endLimits, limitCaller } from './gateway/permit.ts';
+import { endLimits, limitCaller, limitTenant } from './gateway/permit.ts';
 import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { beginTrace, endTrace, logAccess, mayBeLogged, reportAnswer } from './gateway/report.ts';
 import { selectOperation } from './gateway/select-operation.ts';
@@ -196,6 +196,7 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
   const { area, local, isSite } = identified;
   if (area !== undefined) {
     establish(identified, { operation: `area:${area}` });
+    await limitTenant(ctx, identified);
     return areas.serve(ctx, local, areaRequest(ctx, identified));
   }
   const limiting = limitCaller(ctx, identified);

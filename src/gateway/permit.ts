@@ -1,5 +1,6 @@
 /** Authorizes the caller for the operation, and applies the rate limits (below). What the operation is about is read once and passed on. */
 
+import { isGrantable } from '../auth/administer.ts';
 import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import { keyIdCondition, keyIdHeader, namesKeyByAlias } from '../auth/facts.ts';
@@ -229,6 +230,12 @@ export const limitCaller = (ctx: Context, request: Identified): Promise<void> | 
       : { kind: 'account', id: identity.owner },
   );
 };
+
+/** In the areas, those of the operators' accounts have no limit, and neither has a stranger, who may log in there. @throws SlowDown */
+export async function limitTenant(ctx: Context, request: Identified): Promise<void> {
+  const { identity } = request;
+  if (identity !== undefined && !(await isGrantable(ctx, identity))) await limitCaller(ctx, request);
+}
 
 /** The body of a request, which waits where a limit of bytes says so. */
 export const limitedContent = (ctx: Context, request: RequestContext): typeof request.payload => {

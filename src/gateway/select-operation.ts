@@ -71,10 +71,12 @@ async function selectNamed(ctx: Context, request: Identified): Promise<Selected>
   return selected(ctx, establish(request, { identity }), asked);
 }
 
-/** A form brings its own signature and headers. */
+/** A form brings its own signature and headers. Its signer is known only now, so the account takes its place under its limit now. */
 async function selectForm(ctx: Context, request: Identified): Promise<Selected> {
   const { parameters, ...signed } = await acceptForm(ctx, request);
-  return selectIdentified(ctx, establish(request, signed), { operation: 'PostObject', parameters });
+  const form = establish(request, signed);
+  if (form.identity !== undefined) await limitCaller(ctx, form);
+  return selectIdentified(ctx, form, { operation: 'PostObject', parameters });
 }
 
 /** Where no key has signed the request, the application may know its caller. @throws AccessDenied where it lets nothing pass */

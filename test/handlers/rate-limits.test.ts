@@ -7,9 +7,16 @@ import { reconcileQuotas } from '../../src/workers/buckets.ts';
 import { policyOf } from '../support/access.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import {
+  alice,
+  type GatewayWorld,
+  type GatewayWorldOptions,
+  openGateway,
+  operator,
+} from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 import { whileHeld } from '../support/held-body.ts';
+import { boundary, encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 import { auditRows } from '../support/recorded.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -129,6 +136,70 @@ test('concurrentRequests counts a request until its body and its reply have ende
   // A request that is refused ends too.
   expect((await world.client.get('/bucket/absent')).status).toBe(404);
   expect((await world.client.get('/bucket/key')).status).toBe(200);
+});
+
+test('a form counts for the account that signed it, and not for an account whose signature it lacks', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 2, concurrentRequests: 1 });
+  const conditions = [{ bucket: 'bucket' }, ['starts-with', '$key', '']];
+  const signed = (secretKey: string) => {
+    const fields = signForm({ ...alice, secretKey }, { conditions, now: clock.now() });
+    return {
+      headers: multipart(),
+      body: encodeForm([...fieldsOf({ key: 'form', ...fields }), fileOf('content')]),
+    };
+  };
+  const post = (ask: ReturnType<typeof signed>) => world.anonymous.post('/bucket', ask);
+  for (let index = 0; index < 5; index += 1) expect((await post(signed('another'))).status).toBe(403);
+  expect((await post(signed(alice.secretKey))).status).toBe(204);
+  expect((await post(signed(alice.secretKey))).status).toBe(204);
+  const refused = await post(signed(alice.secretKey));
+  expect([refused.status, refused.code, retryAfter(refused)]).toEqual([503, 'SlowDown', '1']);
+  await clock.advance(1_000);
+  const ask = signed(alice.secretKey);
+  // The end of the file is held back.
+  const held = { method: 'POST', path: '/bucket', ask, early: ask.body.length - boundary.length - 10 };
+  const answer = await whileHeld(world.anonymous, held, async () => {
+    expect((await world.client.get('/bucket/key')).text).toContain('1 concurrent requests');
+  });
+  expect(answer.status).toBe(204);
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+});
+
+test('requests of a tenant to the operator API count for its account, and those of operators have no limit', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 2 });
+  await admin.must('PUT', `/accounts/${operator.owner}/limits`, { requestsPerSecond: 1 });
+  const why = { body: JSON.stringify({ bucket: 'bucket', action: 's3:GetObject', key: 'key' }) };
+  const parts = { body: JSON.stringify({ reads: [{ operation: 'GetBucket', path: { name: 'bucket' } }] }) };
+  expect((await world.client.post('/admin/v1/why', why)).status).toBe(200);
+  expect((await world.client.post('/admin/v1/batch', parts)).status).toBe(200);
+  for (const path of ['/admin/v1/buckets/bucket', '/bucket/key', '/metrics']) {
+    const refused = await world.client.get(path);
+    expect([path, refused.status, retryAfter(refused)]).toEqual([path, 503, '1']);
+    expect(refused.text).toContain('The account is limited to 2 requests per second.');
+  }
+  for (let index = 0; index < 5; index += 1) await admin.must('GET', '/buckets/bucket');
+  // A log-in is a stranger's request, and what it opens counts for its account.
+  await clock.advance(1_000);
+  const { accessKey, secretKey } = alice;
+  const logIn = {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ accessKey, secretKey }),
+  };
+  const [cookie = ''] = await Promise.all(
+    [1, 2, 3].map(async () => {
+      const { status, headers } = await world.anonymous.post('/admin/v1/session', logIn);
+      expect(status).toBe(200);
+      return headers.find(([name]) => name.toLowerCase() === 'set-cookie')?.[1].split(';')[0] ?? '';
+    }),
+  );
+  const statuses: number[] = [];
+  for (let index = 0; index < 3; index += 1)
+    statuses.push((await world.anonymous.get('/admin/v1/session', { headers: { cookie } })).status);
+  expect(statuses).toEqual([200, 200, 503]);
 });
 
 test('bytesPerSecond spreads a large body over time, in both directions', async () => {
