@@ -63,7 +63,7 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
       failure.level,
       failure.message,
       { ...describe(request), ...failure.fields, status, code, duration_ms: round(durationMs) },
-      repetitionKey(request, failure),
+      ...repetition(request, failure),
     );
   if (slowMs > 0 && durationMs >= slowMs) reportSlow(ctx, request, { status, durationMs });
   else if (failure === undefined && writesDebug(ctx)) {
@@ -152,7 +152,7 @@ function reportSlow(
     client_ms: round(clientMs),
     slowest: trace?.slowestCalls(callsMax),
   };
-  telemetry.log('WARN', 'slow request', fields, `${operation} ${bucketName}`);
+  telemetry.log('WARN', 'slow request', fields, `${operation} ${bucketName}`, callersAccount(request));
 }
 
 function describe(request: RequestContext): Fields {
@@ -171,14 +171,18 @@ function describe(request: RequestContext): Fields {
   };
 }
 
-/** Repeated refusals are counted by caller; faults of the service by operation, because they concern every caller. */
-function repetitionKey(
-  { operation, identity, incoming }: RequestContext,
-  { level, refusal }: Failure,
-): string {
-  const isFault = level === 'WARN' || level === 'ERROR';
-  return `${refusal.code} ${isFault ? operation : (identity?.accessKey ?? incoming.wire.remote)}`;
+/**
+ * Repeated refusals are counted by caller; faults of the service by operation, because they concern every caller.
+ * @returns the kind of the line, and whose it is
+ */
+function repetition(request: RequestContext, { level, refusal }: Failure): [kind: string, account: string] {
+  const { operation, identity, incoming } = request;
+  if (level === 'WARN' || level === 'ERROR') return [`${refusal.code} ${operation}`, ''];
+  return [`${refusal.code} ${identity?.accessKey ?? incoming.wire.remote}`, callersAccount(request)];
 }
+
+/** All anonymous callers count as one account. No account has an id with a space. */
+const callersAccount = ({ identity }: RequestContext): string => identity?.owner ?? 'anonymous callers';
 
 // The trace of a request: what it is about, and when it ends.
 
@@ -321,10 +325,12 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
 
 const reportUnlogged = (
   { telemetry }: Context,
-  { requestId, bucketName = '' }: RequestContext,
+  { requestId, bucketName = '', bucket }: RequestContext,
   cause: unknown,
-): void =>
-  telemetry.log('WARN', 'a request is not in the access log', { request_id: requestId, cause }, bucketName);
+): void => {
+  const fields = { request_id: requestId, cause };
+  telemetry.log('WARN', 'a request is not in the access log', fields, bucketName, bucket?.owner);
+};
 
 /** A reply is not lost over a log that cannot be read. */
 async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {

@@ -57,8 +57,11 @@ export interface Metrics {
 export type ExpositionFormat = 'text' | 'openmetrics';
 
 export interface Telemetry extends Metrics {
-  /** @param kind lines of one level, message and kind within a minute are counted, and only the first is written */
-  log(level: LogLevel, message: string, fields?: Fields, kind?: string): void;
+  /**
+   * @param kind lines of one level, message, kind and account within a minute are counted, and only the first is written
+   * @param account whose requests or configuration cause the line, and may choose the kind
+   */
+  log(level: LogLevel, message: string, fields?: Fields, kind?: string, account?: string): void;
 }
 
 /** Discards everything; for embedding and tests. */

@@ -2,7 +2,13 @@
 import { maskParameters } from '../base/text/mask-secrets.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
 
-export type Log = (level: LogLevel, message: string, fields?: Fields, kind?: string) => void;
+export type Log = (
+  level: LogLevel,
+  message: string,
+  fields?: Fields,
+  kind?: string,
+  account?: string,
+) => void;
 
 export interface LogOutput {
   readonly level: LogLevel;

@@ -3,6 +3,7 @@
  * embedding application that uses it too gets our records under the category `sluice`.
  */
 import { configureSync, getLogger, type LogRecord } from '@logtape/logtape';
+import { bodyBudget } from '../base/body-budget.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
 import { formatLine, type Log, type LogOutput, redact } from './log-line.ts';
 
@@ -59,7 +60,10 @@ export function configureLog({ level, write }: LogOutput): void {
 // folded only where their writer names their kind.
 
 const windowMs = 60_000;
-/** Different kinds that are remembered at once; beyond that failures are logged as they come, and lines of requests count as one kind. */
+/**
+ * Different kinds that are remembered at once: of failures, and of lines whose writer names the kind. Beyond that failures are logged as
+ * they come, and further lines of an account count as one kind.
+ */
 const kindsMax = 1_000;
 const causesMax = 5;
 
@@ -74,12 +78,15 @@ interface Repeats {
 /** @param later calls back after so many ms; it need not keep the process alive */
 export function foldRepeats(log: Log, later: (ms: number, act: () => void) => void): Log {
   const repeats = new Map<string, Repeats>();
-  return (level, message, fields = {}, named) => {
-    if (named === undefined && !isFolded(level, fields)) return log(level, message, fields);
-    const own = named === undefined ? foldKey(level, message, fields) : `${level} ${message} ${named}`;
-    // A flood from many callers fills no disk.
-    const isCrowded = named !== undefined && repeats.size >= kindsMax && !repeats.has(own);
-    const kind = isCrowded ? `${level} ${message}` : own;
+  let failures = 0;
+  // What many kinds are about is chosen by tenants. An account that makes up thousands takes the places of no others.
+  const named = bodyBudget(kindsMax);
+  return (level, message, fields = {}, about, account = '') => {
+    const isNamed = about !== undefined;
+    if (!isNamed && !isFolded(level, fields)) return log(level, message, fields);
+    const own = isNamed ? JSON.stringify([level, message, account, about]) : foldKey(level, message, fields);
+    const isCrowded = isNamed && !repeats.has(own) && !named.hasSpace(1, account);
+    const kind = isCrowded ? JSON.stringify([level, message, account]) : own;
     const known = repeats.get(kind);
     if (known !== undefined) {
       known.count += 1;
@@ -87,11 +94,15 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
       return;
     }
     log(level, message, fields);
-    if (repeats.size >= kindsMax && !isCrowded) return;
+    if (!isNamed && failures >= kindsMax) return;
     const started: Repeats = { count: 0, last: fields };
     repeats.set(kind, started);
+    if (isNamed) named.add(1, account);
+    else failures += 1;
     later(windowMs, () => {
       repeats.delete(kind);
+      if (isNamed) named.give(1, account);
+      else failures -= 1;
       if (started.count === 0) return;
       log(level, message, { ...withoutStacks(started.last), repeated: started.count, withinMs: windowMs });
     });

@@ -28,6 +28,15 @@ async function openLogged(options: GatewayWorldOptions = {}) {
   });
 }
 
+function openFolded() {
+  const lines: Line[] = [];
+  const log = foldRepeats(
+    (level, message, fields = {}) => void lines.push({ level, message, fields }),
+    () => {},
+  );
+  return { lines, log };
+}
+
 describe('a refused request', () => {
   test('has one line at INFO, with its request id, code and caller', async () => {
     await using world = await openLogged();
@@ -66,14 +75,46 @@ describe('a refused request', () => {
   });
 
   test('of more callers than are remembered writes one line for all of them', async () => {
-    const lines: Line[] = [];
-    const log = foldRepeats(
-      (level, message, fields = {}) => void lines.push({ level, message, fields }),
-      () => {},
-    );
+    const { lines, log } = openFolded();
     for (let n = 0; n < 5_000; n += 1)
       log('INFO', 'request refused', { request_id: `${n}` }, `AccessDenied 10.0.${n}`);
-    expect(lines).toHaveLength(1_001);
+    // Three times as many as are free.
+    expect(lines).toHaveLength(751);
+  });
+
+  test('of a tenant that makes up thousands of kinds takes the lines of no other caller, and unfolds no failure', async () => {
+    await using world = await openLogged();
+    const refusedAs = (n: number) => ({ operation: `made-up-${n}` });
+    for (let n = 0; n < 1_600; n += 32)
+      await world.bob.post('/admin/v1/batch', {
+        body: JSON.stringify({ reads: Array.from({ length: 32 }, (_, i) => refusedAs(n + i)) }),
+      });
+    expect(world.lines).toHaveLength(751);
+    world.lines.length = 0;
+    await world.client.put('/bucket');
+    for (let n = 0; n < 3; n += 1) {
+      await world.client.get('/bucket/key');
+      await world.anonymous.get('/bucket/key');
+      world.context.telemetry.log('WARN', 'a worker failed', { cause: new Error('away') });
+    }
+    expect(world.lines.map(({ message, fields }) => [message, fields['code'], fields['account']])).toEqual([
+      ['request refused', 'NoSuchKey', 'alice-account'],
+      ['request refused', 'AccessDenied', undefined],
+      ['a worker failed', undefined, undefined],
+    ]);
+  });
+
+  test('by a tenant with thousands of temporary keys takes the lines of no other caller', () => {
+    const { lines, log } = openFolded();
+    for (let n = 0; n < 5_000; n += 1)
+      log('INFO', 'request refused', { request_id: `${n}` }, `AccessDenied ASIA${n}`, 'bob-account');
+    const counts = ['alice-account', 'anonymous callers', 'bob-account'].map((account) => {
+      lines.length = 0;
+      for (let n = 0; n < 20; n += 1)
+        log('INFO', 'request refused', { request_id: `${n}` }, `NoSuchKey ${n}`, account);
+      return lines.length;
+    });
+    expect(counts).toEqual([20, 20, 0]);
   });
 });
 

@@ -270,14 +270,17 @@ function retainLines(
   left.add(log);
   refused.refuse(log, { sample: toSample(sample), write });
   telemetry.count('svc_access_log_kept_total', { why });
-  telemetry.log('WARN', 'access log lines are kept, because their target bucket does not take them', {
-    bucket: sample.bucket,
-    target: sample.target.bucket,
-    prefix: sample.target.prefix,
+  const { bucket, account, target } = sample;
+  const about = {
+    bucket,
+    target: target.bucket,
+    prefix: target.prefix,
     why,
     hint: hints[why],
     ...(cause === undefined ? {} : { cause }),
-  });
+  };
+  const said = 'access log lines are kept, because their target bucket does not take them';
+  telemetry.log('WARN', said, about, `${log} ${why}`, account);
 }
 
 const hints: Readonly<Record<RetainedFor, string>> = {

@@ -218,13 +218,10 @@ function reportFailed(
 ): void {
   pass.refused(row, error, kind === 'lost' ? 'unanswered' : 'refused');
   ctx.telemetry.count('svc_notify_failures_total', { target: labelTarget(target), why: 'failed' });
-  const { bucket, key } = readSubject(notifyTask(row).message);
-  ctx.telemetry.log('WARN', 'a target does not take an event; it and later ones of its object are retried', {
-    target,
-    bucket,
-    key,
-    error,
-  });
+  const { message, account } = notifyTask(row);
+  const { bucket, key } = readSubject(message);
+  const said = 'a target does not take an event; it and later ones of its object are retried';
+  ctx.telemetry.log('WARN', said, { target, bucket, key, error }, `${target} ${bucket}`, account);
 }
 
 /** Rows become dead letters. The letter is written first: a kill between the two writes leaves both, and loses none. */

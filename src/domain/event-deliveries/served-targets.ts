@@ -123,12 +123,9 @@ export async function refusingTargets(
     const failure = await sendTestEvent(ctx, target, asked);
     if (failure === undefined) return;
     refusing.push(target);
-    ctx.telemetry.log('WARN', 'a target did not take the test event; the configuration is not stored', {
-      target,
-      bucket: bucket.name,
-      error: failure.error,
-      request_id: requestId,
-    });
+    const about = { target, bucket: bucket.name, error: failure.error, request_id: requestId };
+    const said = 'a target did not take the test event; the configuration is not stored';
+    ctx.telemetry.log('WARN', said, about, target, bucket.owner);
   });
   return refusing;
 }

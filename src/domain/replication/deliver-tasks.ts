@@ -233,7 +233,7 @@ async function carryFailure(
     const { account = '', bucket, key, version } = replicationTask(row);
     pass.refused(row, message, faultOf === 'source' ? 'own-fault' : 'reached');
     const about = { bucket, key, version, destination: target, error: message };
-    ctx.telemetry.log('WARN', faults[faultOf], about, `${peer} ${why} ${account}`);
+    ctx.telemetry.log('WARN', faults[faultOf], about, `${peer} ${why}`, account);
     return;
   }
   pass.unavailable(target, message);

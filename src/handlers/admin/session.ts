@@ -293,7 +293,8 @@ async function answerRead(
     const { refusal, level, message, fields } = toFailure(cause, call.signal);
     const { requestId } = call;
     const about = { request_id: requestId, operation: `admin:${read.operation}`, code: refusal.code };
-    ctx.telemetry.log(level, message, { ...about, ...fields }, `BatchRead ${read.operation} ${refusal.code}`);
+    const kind = `BatchRead ${read.operation} ${refusal.code}`;
+    ctx.telemetry.log(level, message, { ...about, ...fields }, kind, call.identity?.owner);
     const failed = { requestId, resource: '', isHead: false, format: 'json' } as const;
     const { status, body } = renderRefusal(refusal, failed);
     return batchLine({ index, status }, 'error', String(body));

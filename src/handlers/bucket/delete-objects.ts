@@ -182,12 +182,10 @@ async function deleteOne(
     if (cause instanceof NotAdmitted) throw cause.cause;
     // As DeleteObject answers.
     const { refusal, level, fields } = toFailure(cause, request.signal);
-    if (refusal !== cause)
-      ctx.telemetry.log(level, 'a key of DeleteObjects failed', {
-        request_id: request.requestId,
-        index: i,
-        ...fields,
-      });
+    if (refusal !== cause) {
+      const about = { request_id: request.requestId, index: i, ...fields };
+      ctx.telemetry.log(level, 'a key of DeleteObjects failed', about, refusal.code, request.bucket.owner);
+    }
     const Code = refusal.code;
     const Message = refusal.details.message ?? errorCatalogue[Code].message;
     return { error: { Key: Key.slice(0, keyBytesMax), ...defined({ VersionId }), Code, Message } };
