@@ -19,7 +19,7 @@ import type { MetadataStore } from '../ports/metadata-store.ts';
 import { accessPointResource, accessPointSide, bucketPolicy } from './bucket-policy.ts';
 import { type About, type Asking, collectFacts } from './facts.ts';
 import type { Identity } from './identity.ts';
-import { readPolicies, withPolicy } from './identity-policies.ts';
+import { readPolicies, type TurnClock, withPolicy } from './identity-policies.ts';
 import {
   type AccessPointSide,
   type BucketSide,
@@ -68,7 +68,7 @@ export interface Question extends About {
 export interface AuthorizationContext {
   readonly caches: Caches;
   readonly metadata: MetadataStore;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now'> & TurnClock;
   readonly config: { readonly SVC_REGION: string };
 }
 

@@ -3,8 +3,10 @@
  * account's records, so they cost no read until a record of the account changes.
  */
 import { BoundedCache, type Caches } from '../base/bounded-cache.ts';
+import { openTurns } from '../domain/common/turns.ts';
 import { ofOneState } from '../domain/iam/account.ts';
 import { managed, type PolicyText, readPolicyTexts } from '../domain/iam/attachments.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { IamIdentity, Session } from '../ports/credentials.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { Identity, Permission } from './identity.ts';
@@ -12,6 +14,7 @@ import { type Access, decide } from './policy/decision.ts';
 import { type PolicyKind, parsePolicy } from './policy/document.ts';
 import { type Policy, policyBytes, type TraceEntry } from './policy/evaluate.ts';
 import type { Principal } from './policy/request.ts';
+import type { CompiledSize } from './policy/variables.ts';
 
 export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
 
@@ -32,6 +35,12 @@ const everything = onEverything('configured credentials', 'Allow');
 /** The answers of an application for one permission. A refusal is an explicit one: no policy of a bucket allows more. */
 const granted = onEverything('authorize of the application', 'Allow');
 const refused = onEverything('authorize of the application', 'Deny');
+
+/**
+ * What stands for policies that are too large together. Each of them may have its own limit (`compiledSizeMax`), and a user may have 110:
+ * without this limit no cache would hold them, and each request of the user would compile them all for a second.
+ */
+const tooLarge = onEverything('policies of the caller, which are too large together,', 'Deny');
 
 interface Cached<T> {
   readonly revision: string | undefined;
@@ -67,8 +76,12 @@ class Memory {
 
 interface Ctx {
   readonly caches: Caches;
+  readonly clock: TurnClock;
   readonly metadata: MetadataStore;
 }
+
+/** What compiling many policies needs of the clock, to let others run in between. */
+export type TurnClock = Pick<Clock, 'elapsed' | 'sleep' | 'hasRequestScopedTimers'>;
 
 /** Stored documents were checked when they were put. A smaller size limit that came later does not apply to them. */
 const anySize = 128 * 1024;
@@ -82,6 +95,36 @@ const compile = (
     name,
     document: parsePolicy(text, { kind, sizeMax: anySize, isStored: true }),
   }));
+
+/** Of the policies of a user or role, and of those of a session: patterns as `compiledSizeMax` counts them, and bytes. */
+export const togetherMax: CompiledSize = { patterns: 1_024, bytes: 6 * mebibyte };
+/** Compiling so much takes some 5 ms. */
+const turnBytes = 512 * 1024;
+
+/** Compiles the policies in turns of the account. @returns undefined where they are too large together */
+export async function compileTogether<T>(
+  { clock, account }: { readonly clock: TurnClock; readonly account: string },
+  texts: readonly T[],
+  compileOne: (text: T, index: number) => Policy,
+): Promise<readonly Policy[] | undefined> {
+  const rest = openTurns(clock, { account });
+  const compiled: Policy[] = [];
+  let patterns = 0;
+  let bytes = 0;
+  let restedAt = 0;
+  for (const [index, text] of texts.entries()) {
+    if (bytes - restedAt > turnBytes) {
+      await rest();
+      restedAt = bytes;
+    }
+    const policy = compileOne(text, index);
+    patterns += policy.document.size.patterns;
+    bytes += policyBytes(policy);
+    if (patterns > togetherMax.patterns || bytes > togetherMax.bytes) return undefined;
+    compiled.push(policy);
+  }
+  return compiled;
+}
 
 /** @param permission that is asked for; absent: a caller whose permissions the application grants one by one has none */
 export async function readPolicies(
@@ -140,32 +183,37 @@ export const policiesOfHolder = async (ctx: Ctx, account: string, id: string): P
 async function readHolder(ctx: Ctx, account: string, id: string): Promise<Cached<BroughtPolicies>> {
   const memory = ctx.caches.of(Memory);
   const { revision, value: texts } = await ofOneState(ctx, account, () => readPolicyTexts(ctx, account, id));
-  const all = (input: readonly PolicyText[]): readonly Policy[] => input.map((text) => compile(memory, text));
-  const value =
-    texts === undefined
-      ? none
-      : { identity: all(texts.identity), boundary: texts.boundary && all(texts.boundary) };
-  return { revision, value };
+  if (texts === undefined) return { revision, value: none };
+  const { identity, boundary } = texts;
+  const { clock } = ctx;
+  const all = await compileTogether({ clock, account }, [...identity, ...(boundary ?? [])], (text) =>
+    compile(memory, text),
+  );
+  if (all === undefined) return { revision, value: tooLarge };
+  const limits = boundary && all.slice(identity.length);
+  return { revision, value: { identity: all.slice(0, identity.length), boundary: limits } };
 }
 
 /** The session policies. A policy that was deleted allows nothing. */
 async function ofSession(
   ctx: Ctx,
-  { accessKey, owner }: NonNullable<Identity>,
+  { accessKey, owner: account }: NonNullable<Identity>,
   { iam, session }: { readonly iam: IamIdentity; readonly session: Session },
 ): Promise<readonly Policy[]> {
   const memory = ctx.caches.of(Memory);
   const cached = memory.sessions.get(accessKey);
   if (cached?.revision === iam.revision) return cached.value;
-  const { revision, value: texts } = await ofOneState(ctx, owner, () =>
-    Promise.all((session.managed ?? []).map((id) => managed(ctx, owner, id))),
+  const { revision, value: texts } = await ofOneState(ctx, account, () =>
+    Promise.all((session.managed ?? []).map((id) => managed(ctx, account, id))),
   );
   const inline: readonly PolicyText[] =
     session.inline === undefined ? [] : [{ name: 'session policy', text: session.inline, key: accessKey }];
-  const value = [
-    ...inline.map((text) => compile(memory, text, 'session')),
-    ...texts.filter((text) => text !== undefined).map((text) => compile(memory, text)),
-  ];
+  const { clock } = ctx;
+  const all = [...inline, ...texts.filter((text) => text !== undefined)];
+  const value =
+    (await compileTogether({ clock, account }, all, (text, index) =>
+      compile(memory, text, index < inline.length ? 'session' : 'identity'),
+    )) ?? tooLarge.identity;
   memory.sessions.set(accessKey, { revision, value });
   return value;
 }

@@ -4,6 +4,7 @@
  * `domain/deliveries/service-write.ts` writes. The role of a replication rule is evaluated with the same facts (`replication-role.ts`).
  */
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { Clock } from '../ports/clock.ts';
 import { type AuthorizationContext, bucketSide, resourceArn } from './authorize.ts';
 import { type NamedFacts, standingFacts } from './facts.ts';
 import { decide } from './policy/decision.ts';
@@ -39,7 +40,7 @@ export const actingFor = ({ bucket, account }: ActingFor): NamedFacts => [
 
 /** The facts of a service: every key that needs no request, and those that it names. */
 export const serviceFacts = (
-  { clock, config }: Pick<AuthorizationContext, 'clock' | 'config'>,
+  { clock, config }: Pick<AuthorizationContext, 'config'> & { readonly clock: Pick<Clock, 'now'> },
   about: { readonly bucket?: BucketRow | undefined; readonly target?: ObjectRow | undefined },
   named: NamedFacts,
 ): Facts =>

@@ -1,8 +1,10 @@
 /** Inline and managed policies: stored as sent, and in force at once. @storage */
 import { describe, expect, test } from 'vitest';
-import { openActions } from '../support/actions.ts';
+import { listed, openActions } from '../support/actions.ts';
+import { timesLonger } from '../support/cpu-time.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';
-import { allow, everyPage, must, openUser } from '../support/iam-users.ts';
+import type { Client } from '../support/gateway-client.ts';
+import { allow, assume, everyPage, must, openUser, putPolicy, trusting } from '../support/iam-users.ts';
 
 const arnOf = (name: string): string => `arn:aws:iam::alice-account:policy/${name}`;
 const readOnly = 'arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess';
@@ -356,5 +358,125 @@ describe('what a user may do', () => {
     expect((await world.client.get('/own')).status).toBe(200);
     const listed = await carol.act('ListUsers');
     expect(listed.all('UserName')).toEqual(['carol']);
+  });
+});
+
+describe('policies that are too large together', () => {
+  /** Each is within the limit of a single policy: half as many patterns, and most of the bytes. */
+  const large = (resourceOf: (index: number) => string, count: number): string =>
+    JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Action: 's3:GetObject',
+          Resource: Array.from({ length: count }, (_, index) => resourceOf(index)),
+        },
+      ],
+    });
+  const kinds = {
+    patterns: large((index) => `arn:aws:s3:::b*${index.toString(36)}?y*`, 128),
+    bytes: large((index) => `arn:aws:s3:::b/${index.toString(36)}*`, 260),
+  };
+
+  async function openHolder(policy: string) {
+    const world = await openGateway();
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    const iam = openActions(world);
+    const arns: string[] = [];
+    for (let index = 0; index < 9; index += 1) {
+      const parameters = { PolicyName: `large-${index}`, PolicyDocument: policy };
+      arns.push((await must(iam('CreatePolicy', parameters))).one('Arn') ?? '');
+    }
+    const user = await openUser(world, 'carol', { policy: allow('s3:*') });
+    return { world, iam, arns, user, client: world.as({ credential: user.credential }) };
+  }
+
+  test.each(Object.entries(kinds))(
+    'by their %s deny everything until some are detached',
+    async (_, policy) => {
+      const { world, iam, arns, client } = await openHolder(policy);
+      await using _world = world;
+      const attach = (arn: string) => must(iam('AttachUserPolicy', { UserName: 'carol', PolicyArn: arn }));
+      for (const arn of arns.slice(0, 5)) await attach(arn);
+      expect((await client.get('/bucket/key')).status).toBe(200);
+      // Those of a group count too.
+      await must(iam('CreateGroup', { GroupName: 'team' }));
+      for (const PolicyArn of arns.slice(5))
+        await must(iam('AttachGroupPolicy', { GroupName: 'team', PolicyArn }));
+      expect((await client.get('/bucket/key')).status).toBe(200);
+      await must(iam('AddUserToGroup', { GroupName: 'team', UserName: 'carol' }));
+      const denied = await client.get('/bucket/key');
+      expect([denied.status, denied.code]).toEqual([403, 'AccessDenied']);
+      expect(denied.text).toContain('with an explicit deny in an identity-based policy');
+      expect((await world.client.get('/bucket/key')).status).toBe(200);
+      const why = await world.client.post('/admin/v1/why', {
+        body: JSON.stringify({
+          principal: 'arn:aws:iam::alice-account:user/carol',
+          bucket: 'bucket',
+          key: 'key',
+          action: 's3:GetObject',
+        }),
+      });
+      expect(why.text).toContain('policies of the caller, which are too large together');
+      await must(iam('RemoveUserFromGroup', { GroupName: 'team', UserName: 'carol' }));
+      expect((await client.get('/bucket/key')).status).toBe(200);
+    },
+  );
+
+  test('cost a request no more than a small policy, once they are known', async () => {
+    const { world, iam, arns, client } = await openHolder(kinds.patterns);
+    await using _world = world;
+    for (let index = 0; index < 10; index += 1) {
+      const GroupName = `team-${index}`;
+      await must(iam('CreateGroup', { GroupName }));
+      for (const PolicyArn of arns) await must(iam('AttachGroupPolicy', { GroupName, PolicyArn }));
+      await must(iam('AddUserToGroup', { GroupName, UserName: 'carol' }));
+    }
+    const small = await openUser(world, 'dave', { policy: allow('s3:*') });
+    const get = (each: Client) => async () => {
+      for (let n = 0; n < 5; n += 1) await each.get('/bucket/key');
+    };
+    expect((await client.get('/bucket/key')).status).toBe(403);
+    // Compiling 90 of them takes some 200 times as long as a request.
+    expect(await timesLonger(get(client), get(world.as({ credential: small.credential })))).toBeLessThan(10);
+  });
+
+  test('that limit a session make it deny everything', async () => {
+    const { world, iam, arns, user } = await openHolder(kinds.patterns);
+    await using _world = world;
+    await must(
+      iam('CreateRole', {
+        RoleName: 'reader',
+        AssumeRolePolicyDocument: trusting({ AWS: 'arn:aws:iam::alice-account:user/carol' }),
+      }),
+    );
+    const policy = { RoleName: 'reader', PolicyName: 'all', PolicyDocument: allow('s3:*') };
+    await must(iam('PutRolePolicy', policy));
+    await must(putPolicy(iam, 'carol', allow('s3:*', 'sts:AssumeRole')));
+    const role = 'arn:aws:iam::alice-account:role/reader';
+    const everything = (
+      await must(iam('CreatePolicy', { PolicyName: 'everything', PolicyDocument: allow('s3:*') }))
+    ).one('Arn');
+    const statusWith = async (limits: readonly string[]): Promise<number> => {
+      const members = [everything ?? '', ...limits].map((arn) => ({ arn }));
+      const session = await assume(world, user.act, { role, ...listed('PolicyArns', members) });
+      return (await world.as(session.options).get('/bucket/key')).status;
+    };
+    expect(await statusWith(arns.slice(0, 5))).toBe(200);
+    expect(await statusWith(arns)).toBe(403);
+  });
+
+  test('are refused by a simulation', async () => {
+    await using world = await openGateway();
+    const simulate = (count: number) =>
+      openActions(world)('SimulateCustomPolicy', {
+        ...listed('PolicyInputList', Array<string>(count).fill(kinds.patterns)),
+        ...listed('ActionNames', ['s3:GetObject']),
+      });
+    expect((await simulate(8)).status).toBe(200);
+    const refused = await simulate(9);
+    expect([refused.status, refused.code]).toEqual([400, 'InvalidInput']);
   });
 });

@@ -43,7 +43,8 @@ const banned: readonly Banned[] = [
     instead:
       'openCallTurns of handlers/admin/call.ts, whose result the domain gets: turns are shared out by account',
     // Works of the process itself have no account.
-    except: /^src\/(domain\/common\/turns|handlers\/(admin\/call|bucket\/delete-objects)|workers\/.*)\.ts$/,
+    except:
+      /^src\/(auth\/identity-policies|domain\/common\/turns|handlers\/(admin\/call|bucket\/delete-objects)|workers\/.*)\.ts$/,
   },
   { word: /\bas any\b|: any\b/, instead: 'a real type', except: /^src\/ports\/metadata-store\.ts$/ },
   { word: /process\.env/, instead: 'config.ts', except: /^src\/runtime\// },

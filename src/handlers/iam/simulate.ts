@@ -2,7 +2,13 @@
  * SimulateCustomPolicy and SimulatePrincipalPolicy:
  * https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
  */
-import { policiesOfHolder, type Simulation, simulate } from '../../auth/identity-policies.ts';
+import {
+  compileTogether,
+  policiesOfHolder,
+  type Simulation,
+  simulate,
+  togetherMax,
+} from '../../auth/identity-policies.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { Policy } from '../../auth/policy/evaluate.ts';
 import type { Principal } from '../../auth/policy/request.ts';
@@ -64,11 +70,22 @@ const result = element({
   ...pageFields,
 });
 
-const policiesIn = (texts: readonly string[], name: string): readonly Policy[] =>
-  texts.map((each, index) => ({
+async function policiesIn(
+  { clock }: Pick<Context, 'clock'>,
+  { identity: { owner: account } }: ActionRequest,
+  { texts, name }: { readonly texts: readonly string[]; readonly name: string },
+): Promise<readonly Policy[]> {
+  const policies = await compileTogether({ clock, account }, texts, (text, index) => ({
     name: `${name}.${index + 1}`,
-    document: parsePolicy(each, { kind: 'identity' }),
+    document: parsePolicy(text, { kind: 'identity' }),
   }));
+  if (policies !== undefined) return policies;
+  const { bytes, patterns } = togetherMax;
+  throw fail(
+    'InvalidInput',
+    `The policies of ${name} take more than ${bytes} bytes of memory together once they are compiled, or have more than ${patterns} patterns with text between two wildcards.`,
+  );
+}
 
 /** A key with one value is a plain value, whatever type the request declares, because the policy's operator determines the type. */
 const factsIn = (entries: Common['ContextEntries']): Simulation['facts'] =>
@@ -85,9 +102,9 @@ interface Asked {
   readonly boundary: readonly Policy[] | undefined;
 }
 
-function evaluateAll(
+async function evaluateAll(
   { clock }: Pick<Context, 'clock'>,
-  { identity: { owner } }: ActionRequest,
+  request: ActionRequest,
   { input, asked }: { readonly input: Common; readonly asked: Asked },
 ) {
   const resources = input.ResourceArns.length === 0 ? ['*'] : input.ResourceArns;
@@ -97,10 +114,12 @@ function evaluateAll(
     input.ResourcePolicy === undefined
       ? undefined
       : { name: 'ResourcePolicy', document: parsePolicy(input.ResourcePolicy, { kind: 'bucket' }) };
-  const limit = input.PermissionsBoundaryPolicyInputList;
+  const { owner } = request.identity;
+  const name = 'PermissionsBoundaryPolicyInputList';
+  const boundary = await policiesIn({ clock }, request, { texts: input[name], name });
   const simulation: Simulation = {
     ...asked,
-    boundary: limit.length === 0 ? asked.boundary : policiesIn(limit, 'PermissionsBoundaryPolicyInputList'),
+    boundary: boundary.length === 0 ? asked.boundary : boundary,
     resourcePolicy,
     owner: accountIn(input.ResourceOwner) ?? owner,
     facts: factsIn(input.ContextEntries),
@@ -152,9 +171,10 @@ export const SimulateCustomPolicy = action(
   {
     resource: () => '*',
     result,
-    run: (ctx, request, input) => {
+    run: async (ctx, request, input) => {
       const principal = supposed(request, input.CallerArn);
-      const identity = policiesIn(input.PolicyInputList, 'PolicyInputList');
+      const listed = { texts: input.PolicyInputList, name: 'PolicyInputList' };
+      const identity = await policiesIn(ctx, request, listed);
       return evaluateAll(ctx, request, { input, asked: { principal, identity, boundary: undefined } });
     },
   },
@@ -168,7 +188,8 @@ export const SimulatePrincipalPolicy = action(
     result,
     async run(ctx, request, input) {
       const source = await readSource(ctx, request, input.PolicySourceArn);
-      const more = policiesIn(input.PolicyInputList, 'PolicyInputList');
+      const listed = { texts: input.PolicyInputList, name: 'PolicyInputList' };
+      const more = await policiesIn(ctx, request, listed);
       const asked = {
         ...source,
         principal: input.CallerArn === undefined ? source.principal : supposed(request, input.CallerArn),
