@@ -1,6 +1,7 @@
 /**
  * The finished traces that a process keeps, chosen by how they ended: every failure, the slowest of each operation and band of
- * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones.
+ * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones, and one of
+ * requests with the same error, such as those of a tenant beyond its rate limit, removes no others.
  */
 
 import { hasStatus } from '../base/recent-entries.ts';
@@ -54,20 +55,52 @@ export interface Ended {
   readonly endedAt: number;
 }
 
+/** The traces of one kind, by error code. Codes are those of a table, so there are few. */
+class Shelf {
+  readonly #byCode = new Map<string, { readonly entries: Set<Entry>; bytes: number }>();
+  bytes = 0;
+
+  add(entry: Entry): void {
+    const code = entry.summary.code ?? '';
+    const same = this.#byCode.get(code) ?? { entries: new Set(), bytes: 0 };
+    this.#byCode.set(code, same);
+    same.entries.add(entry);
+    same.bytes += entry.bytes;
+    this.bytes += entry.bytes;
+  }
+
+  delete(entry: Entry): void {
+    const same = this.#byCode.get(entry.summary.code ?? '');
+    if (same === undefined || !same.entries.delete(entry)) return;
+    same.bytes -= entry.bytes;
+    this.bytes -= entry.bytes;
+  }
+
+  /** The oldest of the code with the most bytes: a caller that is refused again and again removes what it was refused with. */
+  oldestOfLargest(): Entry | undefined {
+    let most: { readonly entries: Set<Entry>; readonly bytes: number } | undefined;
+    for (const each of this.#byCode.values()) if (most === undefined || each.bytes > most.bytes) most = each;
+    return most?.entries.values().next().value;
+  }
+
+  *[Symbol.iterator](): Generator<Entry> {
+    for (const { entries } of this.#byCode.values()) yield* entries;
+  }
+}
+
 export class TraceRing {
-  readonly #shelves: Readonly<Record<Shelved, Set<Entry>>> = {
-    failed: new Set(),
-    refused: new Set(),
-    slow: new Set(),
-    sample: new Set(),
+  readonly #shelves: Readonly<Record<Shelved, Shelf>> = {
+    failed: new Shelf(),
+    refused: new Shelf(),
+    slow: new Shelf(),
+    sample: new Shelf(),
   };
-  readonly #bytes: Record<Shelved, number> = { failed: 0, refused: 0, slow: 0, sample: 0 };
   readonly #groups = new Map<string, Group[]>();
   #sampledAt = Number.NEGATIVE_INFINITY;
 
   /** Bytes of the entries, for its test. */
   get bytes(): number {
-    return Object.values(this.#bytes).reduce((sum, each) => sum + each, 0);
+    return Object.values(this.#shelves).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Why the trace is to be kept; undefined for most. */
@@ -92,13 +125,10 @@ export class TraceRing {
       bytes: textBytes(text) + textBytes(document.key) + entryBytes,
       endedAt: ended.endedAt,
     };
-    this.#shelves[retention].add(entry);
-    this.#bytes[retention] += entry.bytes;
+    const shelf = this.#shelves[retention];
+    shelf.add(entry);
     if (retention === 'slow') this.#addToGroup(ended, entry);
-    for (const oldest of this.#shelves[retention]) {
-      if (this.#bytes[retention] <= bytesMax[retention]) break;
-      this.#remove(retention, oldest);
-    }
+    while (shelf.bytes > bytesMax[retention]) this.#remove(retention, shelf.oldestOfLargest() as Entry);
   }
 
   /** The latest first. */
@@ -120,7 +150,6 @@ export class TraceRing {
 
   #remove(retention: Shelved, entry: Entry): void {
     this.#shelves[retention].delete(entry);
-    this.#bytes[retention] -= entry.bytes;
     if (retention !== 'slow') return;
     const { entries } = this.#groupOf(entry.summary);
     const at = entries.indexOf(entry);

@@ -78,6 +78,21 @@ test('a flood of refused requests removes neither failures nor slow requests', (
   expect([...ring.entries({ minMs: 5_000, belowMs: 5_001, max: 9 })]).toHaveLength(1);
 });
 
+test.each([
+  ['failures', { status: 503, code: 'SlowDown' }, { status: 500, code: 'InternalError' }],
+  ['refusals', { status: 404, code: 'NoSuchKey' }, { status: 403, code: 'AccessDenied' }],
+])('a flood of %s with one code removes none with another', (_, flood, other) => {
+  const ring = new TraceRing();
+  for (let n = 0; n < 5; n += 1) end(ring, other);
+  for (let n = 0; n < 20_000; n += 1) end(ring, flood, 'key'.repeat(100));
+  end(ring, other);
+  expect([...ring.entries({ status: other.code, max: 9 })]).toHaveLength(6);
+  const left = [...ring.entries({ status: flood.code, max: 99_999 })].map(({ requestId }) => requestId);
+  // The latest of them, without a gap.
+  expect(left.length).toBeGreaterThan(1_000);
+  expect(Number(left[0]) - Number(left.at(-1))).toBe(left.length - 1);
+});
+
 test('16 MiB are never exceeded, whatever the length of names and the number of operations', () => {
   const ring = new TraceRing();
   const long = 'ж'.repeat(1_024);
