@@ -130,7 +130,7 @@ export const writeInventories = inSteps<InventoryContext, Saved>({
     const ctx: InventoryCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const runAt = turn.runAt();
     const isDue = runAt !== former.runAt || clock.elapsed() - former.begunAt >= config.SVC_INVENTORY_INTERVAL;
-    if (isDue) await beginDueInventories(context, signal);
+    if (isDue) await beginDueInventories(context, { term, signal });
     const begunAt = isDue ? clock.elapsed() : former.begunAt;
     const round = new ShardRound(turn, signal);
     const pause = async (rows: number): Promise<void> => {

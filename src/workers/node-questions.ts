@@ -19,7 +19,7 @@ import type { OtherNodes } from '../ports/other-nodes.ts';
  */
 const minuteMs = 60_000;
 const lifeMs = 2 * minuteMs;
-/** The clocks of nodes may differ by so much. */
+/** Nodes use the time of the store, because their own clocks may be wrong. As they measure it, it may differ by so much. */
 const skewMs = 10_000;
 /** Questions of one look, and rows of one read of the answers. */
 const rowsMax = 500;
@@ -148,7 +148,7 @@ export class NodeQuestions implements OtherNodes {
       others = await this.#othersOf(self.node);
       if (others.size === 0) return { answers: [], silent: 0 };
       const id = drawId(random);
-      await putQuestion(metadata, { id, node: self.node, topic, text: about }, clock.now());
+      await putQuestion(metadata, { id, node: self.node, topic, text: about }, await metadata.now());
       while (answers.size < others.size && clock.elapsed() < ends) {
         await clock.sleep(waitMs);
         for (const [process, text] of await readAnswers(metadata, id))
@@ -185,8 +185,8 @@ export class NodeQuestions implements OtherNodes {
   }
 
   async #look({ node, process }: { readonly node: string; readonly process: string }): Promise<void> {
-    const { metadata, clock, telemetry } = this.#ctx;
-    for (const question of await recentQuestions(metadata, clock.now())) {
+    const { metadata, telemetry } = this.#ctx;
+    for (const question of await recentQuestions(metadata, await metadata.now())) {
       if (question.node === node || this.#answered.get(question.id) === true) continue;
       this.#answered.set(question.id, true);
       const { id, topic, text: about } = question;
@@ -194,7 +194,7 @@ export class NodeQuestions implements OtherNodes {
         const text = this.#answers.get(topic)?.(about);
         if (text === undefined || text.length > charactersMax) continue;
         const answer = { id: process, node, topic, text };
-        await putAnswer(metadata, { to: id, answer, now: clock.now() });
+        await putAnswer(metadata, { to: id, answer, now: await metadata.now() });
       } catch (cause) {
         telemetry.log('DEBUG', 'a question of another node was not answered', { topic, cause });
       }

@@ -144,9 +144,11 @@ const failedMax = 10_000;
 
 interface FailedShard {
   readonly failures: number;
-  /** Store time (ms). */
+  /** By the clock of this process, which may differ from the store's. */
   readonly failedAt: number;
   readonly until: number;
+  /** The last request of an operator to run now, at the failure. */
+  readonly runAt: number | undefined;
 }
 
 /** A shard that fails rests alone, so that it does not delay the others. */
@@ -163,7 +165,8 @@ export class ShardRests {
 
   isResting(shard: string): boolean {
     const found = this.#failed.get(shard);
-    if (found === undefined || (this.#runAt() ?? 0) > found.failedAt) return false;
+    // Requests of operators state the time of the store, so they are compared with each other only.
+    if (found === undefined || this.#runAt() !== found.runAt) return false;
     const now = this.#clock.now();
     // A clock that was set back does not make the rest longer.
     return now < found.until && now >= found.failedAt;
@@ -174,7 +177,7 @@ export class ShardRests {
     const failedAt = this.#clock.now();
     const restMs = backoffMs[Math.min(failures, backoffMs.length) - 1] ?? 0;
     this.#failed.delete(shard);
-    this.#failed.set(shard, { failures, failedAt, until: failedAt + restMs });
+    this.#failed.set(shard, { failures, failedAt, until: failedAt + restMs, runAt: this.#runAt() });
     for (const [first] of this.#failed) {
       if (this.#failed.size <= failedMax) break;
       this.#failed.delete(first);

@@ -89,6 +89,26 @@ test('a trace is found and listed at every node, whichever has served its reques
   expect([none.status, none.message]).toEqual([404, expect.not.stringContaining('did not answer')]);
 });
 
+test.each([
+  ['ahead', 600_000],
+  ['behind', -600_000],
+])(
+  'a node whose clock is ten minutes %s finds the traces of others, and they find its own',
+  async (_, offsetMs) => {
+    const clock = { ...patientClock, now: () => systemClock.now() + offsetMs };
+    const right = await openNode('right');
+    const wrong = await openNode('wrong', { shared: right.metadata, clock });
+    for (const [here, there] of [
+      [right, wrong],
+      [wrong, right],
+    ] as const) {
+      const refused = await there.world.anonymous.put('/nothing-here');
+      expect(await here.json(`/${idOf(refused)}`)).toMatchObject({ status: 200 });
+      expect(await here.json('?status=4xx')).toMatchObject({ processes: 2, silent: 0 });
+    }
+  },
+);
+
 test('an answer that takes many rows arrives, whatever characters clients have sent', async () => {
   const first = await openNode('one');
   const second = await openNode('two', { shared: first.metadata });

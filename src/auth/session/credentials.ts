@@ -93,13 +93,19 @@ const cutPage = (
   { after, limit }: Parameters<Credentials['accounts']>[0],
 ): readonly Account[] => all.filter(({ owner }) => after === undefined || owner > after).slice(0, limit);
 
-type CredentialsContext = AccountContext & RevisionsContext;
+type CredentialsContext = AccountContext &
+  RevisionsContext & {
+    /** How long an account of the settings counts as active without a look; 0 where the revisions of accounts are cached. */
+    readonly activeMs?: number;
+  };
 
 export function openCredentials(ctx: CredentialsContext, records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
   const ofSettings = new ConfiguredAccounts(records);
   const revisions = new Revisions(ctx);
-  const directory = new AccountDirectory({ metadata: ctx.metadata, clock: ctx.clock, revisions, ofSettings });
+  const { metadata, clock } = ctx;
+  const parts = { metadata, clock, revisions, ofSettings, activeMs: ctx.activeMs ?? activeMs };
+  const directory = new AccountDirectory(parts);
   const keys = new AccountKeys(ctx, { directory, revisions });
   const parent = async (accessKey: string, metadata = ctx.metadata): Promise<Credential | undefined> => {
     const found = configured.get(accessKey);
@@ -184,7 +190,8 @@ const unknownKey = (accessKey: string) =>
 
 // The accounts of the settings and the accounts that operators created. A profile is cached under the revision of its account, so a
 // process obeys a suspension as soon as it would obey a change of an access key. Requests of configured keys read no revision: for
-// these, an active account is cached for a second, and a change by a process of this node ends that before it is answered.
+// these, an active account is cached for a second, and a change by a process of this node ends that before it is answered. Where the
+// revision itself is cached (`SVC_CONFIG_CACHE_TTL`), that cache is off, because its time would be added to the time of the revision.
 
 interface Cached {
   readonly revision: string | undefined;
@@ -192,13 +199,14 @@ interface Cached {
 }
 
 const cachedMax = 4_096;
-/** How long an account of the settings counts as active without a look, unless a change is announced. */
+/** How long an account of the settings counts as active without a look, unless a change is announced, or the context says otherwise. */
 export const activeMs = 1_000;
 
 interface DirectoryParts {
   readonly metadata: MetadataStore;
   readonly clock: Pick<Clock, 'elapsed'>;
   readonly revisions: Revisions;
+  readonly activeMs: number;
   readonly ofSettings: { find(by: Parameters<Credentials['account']>[0]): Account | undefined };
 }
 
@@ -221,7 +229,7 @@ class AccountDirectory {
   /** Whether an account of the settings was active a moment ago. */
   wasActive(owner: string): boolean {
     const at = this.#activeAt.get(owner);
-    return at !== undefined && this.#parts.clock.elapsed() - at < activeMs;
+    return at !== undefined && this.#parts.clock.elapsed() - at < this.#parts.activeMs;
   }
 
   isConfigured(owner: string): boolean {

@@ -4,6 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import {
+  assertLeads,
   beginTerm,
   everyTask,
   findSoundTask,
@@ -17,7 +18,12 @@ import {
 import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { MetadataDamaged, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
+import {
+  MetadataDamaged,
+  type MetadataStore,
+  type Revision,
+  type SideChange,
+} from '../../ports/metadata-store.ts';
 import { isAhead } from '../common/clock-skew.ts';
 import { passOverDamage, unlessDamaged } from '../common/damaged-buckets.ts';
 import { drawId } from '../common/ids.ts';
@@ -118,15 +124,21 @@ export async function forgetResult(metadata: Metadata, of: Of): Promise<void> {
   });
 }
 
-/** Begins a run, unless one of the configuration is under way. @returns the run that is under way then */
+interface Beginning {
+  readonly then: readonly SideChange[];
+  /** Of a leader, which has looked whether the run is due: its successor may have ended one since. */
+  readonly term: Term | undefined;
+}
+
+/** Begins a run, unless one of the configuration is under way. @returns the run that is under way then @throws LeaseLost */
 async function beginRun(
   metadata: Metadata,
   run: InventoryRun,
-  then: readonly SideChange[] = [],
+  { then, term }: Beginning,
 ): Promise<{ readonly run: InventoryRun; readonly isNew: boolean }> {
   const progress = advanceProgress(undefined, measureInventory(run), run.startedAt);
   const put = () =>
-    putTask(metadata, runs, { name: nameRun(run), state: run, progress, expect: 'absent', then });
+    putTask(metadata, runs, { name: nameRun(run), state: run, progress, expect: 'absent', term, then });
   let outcome = await unlessDamaged(put);
   if (outcome instanceof MetadataDamaged) {
     // A run whose row is damaged begins again, under the names of a new run.
@@ -134,21 +146,40 @@ async function beginRun(
     outcome = await put();
   }
   if (outcome.applied) return { run, isNew: true };
+  if (term !== undefined) await assertLeads(metadata, runs, term);
   return { run: (await findRun(metadata, run)) ?? run, isNew: false };
 }
+
+// Records of data files and results are tasks of other kinds, whose commits state no term. So a leader reads such a record, looks whether it
+// still leads, and then states the revision that it has read: after a pause it replaces nothing that a successor has stored.
+
+/** The record of the next data file as it is before the file is written: an interrupted leader may have stored the same one. */
+export type FileRecord = 'absent' | Revision;
+export const readFileRecord = async (metadata: Metadata, run: InventoryRun): Promise<FileRecord> =>
+  (await findSoundTask(metadata, dataFiles, nameFile(run, run.files)))?.revision ?? 'absent';
 
 /** @throws LeaseLost when a later leader has begun, or the run was changed otherwise */
 export async function saveRun(
   metadata: Metadata,
   former: Task<InventoryRun>,
-  { run, file, term }: { readonly run: InventoryRun; readonly file?: DataFile; readonly term: Term },
+  {
+    run,
+    written,
+    term,
+  }: {
+    readonly run: InventoryRun;
+    /** `former` was read before the commit of the file, which looked whether this leader still leads. */
+    readonly written?: { readonly file: DataFile; readonly former: FileRecord };
+    readonly term: Term;
+  },
 ): Promise<void> {
-  if (file !== undefined) {
-    const name = nameFile(run, former.state.files);
-    // An interrupted leader may have stored the same file: it was written again since.
-    const found = await findSoundTask(metadata, dataFiles, name);
-    const expect = found?.revision ?? 'absent';
-    const stored = await putTask(metadata, dataFiles, { name, state: file, expect });
+  if (written !== undefined) {
+    const record = {
+      name: nameFile(run, former.state.files),
+      state: written.file,
+      expect: written.former,
+    };
+    const stored = await putTask(metadata, dataFiles, record);
     if (!stored.applied) throw new LeaseLost(runs.kind, term.generation);
   }
   const { name, revision } = former;
@@ -174,10 +205,15 @@ export async function saveRows(
   return { name, state, progress, revision: outcome.revision };
 }
 
-/** The data files of a run, in order. */
-export async function* filesOfRun(metadata: Metadata, run: InventoryRun): AsyncGenerator<DataFile> {
+/** The data files of a run, in order. @throws LeaseLost where a later leader has ended the run */
+export async function* filesOfRun(
+  metadata: Metadata,
+  run: InventoryRun,
+  term: Term,
+): AsyncGenerator<DataFile> {
   for (let n = 0; n < run.files; n += 1) {
     const found = await findTask(metadata, dataFiles, nameFile(run, n));
+    if (found === undefined) await assertLeads(metadata, runs, term);
     if (found === undefined) throw new Error(`data file ${n} of inventory ${run.inventory.Id} has no record`);
     yield found.state;
   }
@@ -204,6 +240,7 @@ export async function forgetRun(
   const result = state.ended?.result;
   if (result !== undefined) {
     const found = await findSoundTask(metadata, results, name);
+    await assertLeads(metadata, runs, term);
     const expiresAt = result.finishedAt + resultMs;
     const expect = found?.revision ?? 'absent';
     const { finishedAt, failure } = result;
@@ -212,18 +249,24 @@ export async function forgetRun(
     await putTask(metadata, results, { name, state: result, progress, expect, expiresAt });
   }
   // One more than is known: a file may have been stored without the run.
-  for (let n = 0; n <= state.files; n += removedAtOnce) await removeFiles(metadata, state, n);
+  for (let n = 0; n <= state.files; n += removedAtOnce) await removeFiles(metadata, state, { from: n, term });
   const changes = [{ remove: { name }, expect: revision }];
   const outcome = await putTasks(metadata, runs, { changes, term });
   if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
 }
 
-async function removeFiles(metadata: Metadata, run: InventoryRun, from: number): Promise<void> {
+/** A later run has records of the same names. @throws LeaseLost */
+async function removeFiles(
+  metadata: Metadata,
+  run: InventoryRun,
+  { from, term }: { readonly from: number; readonly term: Term },
+): Promise<void> {
   const changes: { remove: { name: string }; expect: Task<DataFile>['revision'] }[] = [];
   for (let n = from; n < Math.min(from + removedAtOnce, run.files + 1); n += 1) {
     const found = await findSoundTask(metadata, dataFiles, nameFile(run, n));
     if (found !== undefined) changes.push({ remove: { name: found.name }, expect: found.revision });
   }
+  await assertLeads(metadata, runs, term);
   if (changes.length > 0) await putTasks(metadata, dataFiles, { changes });
 }
 
@@ -254,24 +297,28 @@ function isDue(inventory: Inventory, last: InventoryResult | undefined, now: num
   return periods > 0 || periods < -1;
 }
 
-/** Begins the runs that are due in all buckets. */
-export async function beginDueInventories(ctx: DueCtx, signal: AbortSignal): Promise<void> {
+/** Begins the runs that are due in all buckets. @throws LeaseLost */
+export async function beginDueInventories(
+  ctx: DueCtx,
+  { term, signal }: { readonly term: Term; readonly signal: AbortSignal },
+): Promise<void> {
   for await (const bucket of everySoundBucket(ctx.metadata)) {
     signal.throwIfAborted();
     await passOverDamage(ctx, {
       bucket,
       left: 'the inventories of a bucket are not begun',
-      run: () => beginDue(ctx, bucket),
+      run: () => beginDue(ctx, bucket, term),
     });
   }
 }
 
-async function beginDue(ctx: Ctx, name: string): Promise<void> {
+async function beginDue(ctx: Ctx, name: string, term: Term): Promise<void> {
   const bucket = (await findBucket(ctx.metadata, name))?.row;
   if (bucket === undefined || bucket.documents[bucketInventories.name] === undefined) return;
   for (const inventory of (await readDocument(ctx, bucket, bucketInventories)) ?? []) {
     const last = await findLast(ctx.metadata, { bucketId: bucket.id, inventory });
-    if (isDue(inventory, last, await ctx.metadata.now())) await beginInventory(ctx, bucket, { inventory });
+    if (isDue(inventory, last, await ctx.metadata.now()))
+      await beginInventory(ctx, bucket, { inventory, term });
   }
 }
 
@@ -305,7 +352,15 @@ const isInMinuteOf = ({ manifest, startedAt }: InventoryResult, now: number): bo
 async function beginInventory(
   ctx: Ctx,
   { id, name }: BucketRow,
-  { inventory, record }: { readonly inventory: Inventory; readonly record?: Recorder | undefined },
+  {
+    inventory,
+    record,
+    term,
+  }: {
+    readonly inventory: Inventory;
+    readonly record?: Recorder | undefined;
+    readonly term?: Term;
+  },
 ): Promise<InventoryRun> {
   const begun: InventoryRun = {
     bucketId: id,
@@ -316,7 +371,7 @@ async function beginInventory(
     files: 0,
     rows: 0,
   };
-  const { run, isNew } = await beginRun(ctx.metadata, begun, await recorded(record));
+  const { run, isNew } = await beginRun(ctx.metadata, begun, { then: await recorded(record), term });
   if (isNew) record?.applied();
   return run;
 }

@@ -41,6 +41,7 @@ import {
   filesOfRun,
   forgetRun,
   type InventoryRun,
+  readFileRecord,
   runs,
   saveRows,
   saveRun,
@@ -192,6 +193,7 @@ async function writeDataFile(
   const encoded =
     Format === 'Parquet' ? parquet(pages, { columns, facts }) : csvGzip(pages, { columns, facts });
   const key = inventoryKeys(run).dataFile(run.files);
+  const former = await readFileRecord(ctx.metadata, run);
   const { size, md5 } = await write(ctx, run, {
     bucket,
     key,
@@ -210,7 +212,7 @@ async function writeDataFile(
     ...(last === undefined ? {} : { after: last }),
     ...(isListed ? { isListed } : {}),
   };
-  await saveRun(ctx.metadata, saved, { run: next, file: { key, size, md5 }, term });
+  await saveRun(ctx.metadata, saved, { run: next, written: { file: { key, size, md5 }, former }, term });
 }
 
 async function readFacts(ctx: InventoryCtx, bucket: BucketRow): Promise<InventoryFacts> {
@@ -275,8 +277,8 @@ async function writeManifest(
   const { manifest, checksum, symlink } = inventoryKeys(run);
   const put = (key: string, type: string, content: AsyncIterable<Uint8Array>) =>
     write(ctx, run, { bucket, key, type, content, term, signal });
-  await put(symlink, 'text/plain', encoded(symlinkText(ctx, run, bucket)));
-  const { md5 } = await put(manifest, 'application/json', encoded(manifestText(ctx, run)));
+  await put(symlink, 'text/plain', encoded(symlinkText(ctx, run, { bucket, term })));
+  const { md5 } = await put(manifest, 'application/json', encoded(manifestText(ctx, run, term)));
   await put(checksum, 'text/plain', encoded([md5]));
   const { startedAt, rows, files } = run;
   const result = { startedAt, finishedAt: await metadata.now(), rows, files, manifest };
@@ -294,12 +296,16 @@ async function writeManifest(
 async function* symlinkText(
   { metadata }: InventoryCtx,
   run: InventoryRun,
-  { name }: BucketRow,
+  { bucket, term }: { readonly bucket: BucketRow; readonly term: Term },
 ): AsyncGenerator<string> {
-  for await (const { key } of filesOfRun(metadata, run)) yield `s3://${name}/${key}\n`;
+  for await (const { key } of filesOfRun(metadata, run, term)) yield `s3://${bucket.name}/${key}\n`;
 }
 
-async function* manifestText({ metadata }: InventoryCtx, run: InventoryRun): AsyncGenerator<string> {
+async function* manifestText(
+  { metadata }: InventoryCtx,
+  run: InventoryRun,
+  term: Term,
+): AsyncGenerator<string> {
   const { bucket: sourceBucket, inventory, startedAt } = run;
   const { Bucket: destinationBucket, Format: fileFormat } = inventory.Destination.S3BucketDestination;
   const columns = listColumns(inventory);
@@ -313,7 +319,7 @@ async function* manifestText({ metadata }: InventoryCtx, run: InventoryRun): Asy
   };
   yield `${JSON.stringify(head).slice(0, -1)},"files":[`;
   let separator = '';
-  for await (const { key, size, md5: MD5checksum } of filesOfRun(metadata, run)) {
+  for await (const { key, size, md5: MD5checksum } of filesOfRun(metadata, run, term)) {
     yield `${separator}${JSON.stringify({ key, size, MD5checksum })}`;
     separator = ',';
   }

@@ -15,7 +15,7 @@
  * | `queue-retention` | drops rows of queues beyond their bounds | none: the rows of closed hours that it has counted are dropped, also where their consumer has caught up since |
  * | `usage-rollup` | the usage of a closed day | each leader computes it from the same stored samples and counters; the commit states that no row of the bucket and the day exists (`closeBucketDay`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
- * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
+ * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start; records of files and results state the revision that was read before such a look |
  * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |
  * | `notify`, `replicator` | moves of rows between lanes | the commit that removes a row from its lane states the row that the latest leader wrote at its start; a second copy may be left, in an order that holds |
  * | `replicator` | versions at peers, their status, the position of a resync | a peer keeps one version of an id; to other S3 services only a version is sent that is the latest right before, and a request that is under way then is not fenced; the status states the revision that was sent; the position states the revision that the page began with |

@@ -108,8 +108,10 @@ function openPeers({
 }
 
 /** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
-const cacheTtlMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
-  metadataBackends[SVC_META_BACKEND].scope === 'network' ? SVC_CONFIG_CACHE_TTL : 0;
+const cacheTimes = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config) =>
+  metadataBackends[SVC_META_BACKEND].scope === 'network'
+    ? { cacheTtlMs: SVC_CONFIG_CACHE_TTL, activeMs: 0 }
+    : { cacheTtlMs: 0, activeMs };
 
 /** What the processes of a node cache of the metadata, and for how long. */
 const cachedChanges = (config: Config): Omit<Parameters<typeof shareChanges>[1], 'siblings'> =>
@@ -254,7 +256,7 @@ async function composePorts(config: Config, options: ComposeOptions): Promise<Co
   shareChanges(timed, { siblings, ...cachedChanges(config) });
   const late = lateWrites({ metadata: timed, clock, telemetry });
   const credentials = openCredentials(
-    { metadata: timed, sealer, clock, lateWrites: late, cacheTtlMs: cacheTtlMs(config) },
+    { metadata: timed, sealer, clock, lateWrites: late, ...cacheTimes(config) },
     options.credentials,
   );
   const bytes = timedBytes(stored, parts);

@@ -262,6 +262,18 @@ describe('a panic', () => {
     expect([shards.isResting('bad'), shards.endsAt]).toEqual([false, Number.POSITIVE_INFINITY]);
   });
 
+  test('of a shard ends with a request to run now also where the clock of this process is ten minutes ahead of the store', () => {
+    const clock = virtualClock();
+    let runAt: number | undefined = clock.now() - 20 * minute;
+    const shards = new ShardRests(clock, () => runAt);
+    shards.failed('bad');
+    expect(shards.isResting('bad')).toBe(true);
+    runAt = clock.now() - 10 * minute;
+    expect(shards.isResting('bad')).toBe(false);
+    shards.failed('bad');
+    expect(shards.isResting('bad')).toBe(true);
+  });
+
   test('of a shard does not end the unit: the others continue, and the first failure is thrown at the end', async () => {
     const shards = new ShardRests(virtualClock(), () => undefined);
     const round = new ShardRound({ shards }, new AbortController().signal);
