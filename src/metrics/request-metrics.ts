@@ -28,6 +28,7 @@ export const requests = {
     labels: ['scope'],
     doc: 'Requests that a rate limit refused with 503 SlowDown: of an `account`, a `bucket`, or an `anonymous` source.',
     act: '`GET /admin/v1/limits` shows the limits, `svc_bucket_requests_total` the busiest buckets. Raise the limit, or ask the tenant to slow down.',
+    from0: { scope: ['account', 'bucket', 'anonymous'] },
   },
   svc_http_request_duration_seconds: {
     kind: 'histogram',
