@@ -421,7 +421,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     await using second = await world.open('/buckets/two-tabs/objects?uploads=open', { beside: first });
     const refusedLocks = () =>
       second.page.evaluate(() => (globalThis as unknown as { readonly refusedLocks: number }).refusedLocks);
-    await expect.poll(refusedLocks, { timeout: 20_000 }).toBe(1);
+    await expect.poll(refusedLocks).toBe(1);
     expect(await bar(second.page).count()).toBe(0);
     await first.page.close();
     await quota('40MiB');
