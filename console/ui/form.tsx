@@ -404,6 +404,11 @@ export function Form({
     <form
       class="stack"
       onSubmit={run}
+      // The fields show the state of their component, which replaces what was typed when it resets the form.
+      onReset={(event) => {
+        event.preventDefault();
+        setTyped(false);
+      }}
       onInput={({ target }) => target instanceof Element && target.matches(typedFields) && setTyped(true)}
     >
       {children(faultOf)}

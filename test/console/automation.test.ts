@@ -5,9 +5,10 @@ import { makeRootRole } from '../support/replicating-servers.ts';
 import { roleArnOf } from '../support/replication-role.ts';
 import { testCredentials } from '../support/server.ts';
 import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
+import { tablesBeyond } from './best-practices.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
-import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
+import { type ConsoleWorld, noChromium, openConsole, widths } from './world.ts';
 
 const patience = { timeout: 180_000, interval: 300 };
 
@@ -239,6 +240,23 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
     await errors.filter({ hasText: 'far/failing' }).getByText('ECONNREFUSED').waitFor();
     await errors.filter({ hasText: 'hook' }).getByText('the sink answered 503').first().waitFor();
     expect(await tab.axe()).toEqual([]);
+    // The German words are longer.
+    for (const locale of ['en-US', 'de-DE']) {
+      await using narrow = await world.open('/events', { locale });
+      for (const path of [
+        '/events',
+        '/replication',
+        '/buckets/failing/automation',
+        '/buckets/failing/versions',
+      ]) {
+        await narrow.go(path);
+        expect([locale, path, await tablesBeyond(narrow.page, [390, widths.tablet])]).toEqual([
+          locale,
+          path,
+          {},
+        ]);
+      }
+    }
   });
 
   test('a target of events is tested in two steps, and its answer is shown', async () => {

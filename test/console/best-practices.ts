@@ -66,3 +66,21 @@ function findInDocument(): string[] {
   }
   return found;
 }
+
+/** Tables with columns outside of the picture, by width; the matrix of durations may scroll. */
+export async function tablesBeyond(
+  page: Page,
+  atWidths: readonly number[],
+): Promise<Readonly<Record<number, readonly string[]>>> {
+  const found: Record<number, readonly string[]> = {};
+  for (const width of atWidths) {
+    await page.setViewportSize({ width, height: 900 });
+    const beyond = await page.evaluate(() =>
+      [...document.querySelectorAll('.table-region:not(.matrix .table-region)')]
+        .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+        .map((region) => `${region.getAttribute('aria-label')}: ${region.scrollWidth} px`),
+    );
+    if (beyond.length > 0) found[width] = beyond;
+  }
+  return found;
+}

@@ -85,6 +85,13 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
         (await send(world.server, 'GET', '/shared', { query: { policy: '' } })).text();
       expect(await stored()).toContain('colleague');
       expect(await tab.axe()).toEqual([]);
+      await panel.getByRole('button', { name: 'Take what is stored now' }).click();
+      await panel.getByText('It was changed since you opened it').waitFor({ state: 'detached' });
+      expect(await area.inputValue()).toContain('colleague');
+      await area.fill((await area.inputValue()).replace('colleague', 'mine'));
+      await send(world.server, 'PUT', '/shared', { query: { policy: '' }, body: policyNamed('another') });
+      await save.click();
+      await panel.locator('del', { hasText: 'another' }).waitFor();
       await save.click();
       await panel.getByText('Saved.').waitFor();
       expect(await stored()).toContain('mine');

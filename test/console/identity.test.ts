@@ -108,6 +108,34 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     expect(await stored(limits)).toEqual({ requestsPerSecond: 70, bytesPerSecond: 2 ** 20 });
   });
 
+  test('a limit that another client has set since it was edited is shown before it is replaced', async () => {
+    const at = '/admin/v1/iam/users/alice-account/quota';
+    const limits = '/admin/v1/accounts/alice-account/limits';
+    await using tab = await world.open('/iam/accounts?open=alice-account');
+    const { page } = tab;
+    await page.getByLabel('Buckets at most').fill('6');
+    await page.getByLabel('Requests per second').fill('60');
+    await send(world.server, 'PUT', at, { body: JSON.stringify({ maxBuckets: 7 }) });
+    await send(world.server, 'PUT', limits, { body: JSON.stringify({ requestsPerSecond: 77 }) });
+    const stored = async (path: string) => (await send(world.server, 'GET', path)).json();
+    const [quotaSave, limitsSave] = [
+      page.getByRole('button', { name: 'Save' }).first(),
+      page.getByRole('button', { name: 'Save' }).last(),
+    ];
+    await quotaSave.click();
+    await page.getByText('Another client has set this to 7 meanwhile').waitFor();
+    await limitsSave.click();
+    await page.getByText('Another client has set this to 77 meanwhile').waitFor();
+    expect(await stored(at)).toMatchObject({ maxBuckets: 7 });
+    expect(await stored(limits)).toMatchObject({ requestsPerSecond: 77 });
+    await quotaSave.click();
+    await page.getByText('Saved.').waitFor();
+    await limitsSave.click();
+    await page.getByText('Saved.').nth(1).waitFor();
+    expect(await stored(at)).toMatchObject({ maxBuckets: 6 });
+    expect(await stored(limits)).toMatchObject({ requestsPerSecond: 60 });
+  });
+
   test('a user is created with a policy and a key in one form; the key is rotated', async () => {
     await using tab = await world.open('/iam/users');
     const { page } = tab;
@@ -281,7 +309,14 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
       await form.getByRole('button', { name: 'Save' }).click();
       await form.getByText('It was changed since you opened it').waitFor();
       await form.locator('del', { hasText: 'colleague' }).waitFor();
+      await form.getByRole('button', { name: 'Take what is stored now' }).click();
+      await form.getByText('It was changed since you opened it').waitFor({ state: 'detached' });
+      expect(await area.inputValue()).toContain('colleague');
+      expect(await area.inputValue()).not.toContain('mine');
     }
+    // Nothing is unsaved any more, so that it is left without a question.
+    await tab.page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
     const stored = async (path: string) => (await send(world.server, 'GET', path)).text();
     expect(await stored(at)).toContain('colleague');
     expect(await stored(`${at}/inline-policies/notes`)).toContain('colleague');

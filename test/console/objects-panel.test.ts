@@ -162,7 +162,7 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     await send(server, 'PUT', '/history/note-2', { body: 'another key' });
     await using tab = await world.open(`/buckets/history/objects?key=note&view=versions`);
     const { page } = tab;
-    await page.getByRole('button', { name: `Details: ${ids[0]}` }).click();
+    await page.getByRole('link', { name: `Details: ${ids[0]}` }).click();
     const differences = page.getByRole('region', { name: 'Differences from the latest version' });
     await differences.getByText('x-amz-meta-colour').waitFor();
     await differences.getByText('tag stage').waitFor();
@@ -177,13 +177,13 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
       200,
     );
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: `Details: ${ids[1]}` }).click();
+    await page.getByRole('link', { name: `Details: ${ids[1]}` }).click();
     await page.getByRole('button', { name: 'Delete for good' }).click();
     const dialog = page.getByRole('dialog', { name: 'Delete this version for good?' });
     expect(await dialog.getByRole('button', { name: 'Delete for good' }).isDisabled()).toBe(true);
     await dialog.getByLabel('Type note to confirm').fill('note');
     await dialog.getByRole('button', { name: 'Delete for good' }).click();
-    await page.getByRole('button', { name: `Details: ${ids[1]}` }).waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: `Details: ${ids[1]}` }).waitFor({ state: 'detached' });
     await expect(
       send(server, 'GET', '/history/note', { query: { versionId: ids[1] ?? '' } }),
     ).rejects.toThrow('404');

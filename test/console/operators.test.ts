@@ -31,6 +31,63 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     await page.getByRole('cell', { name: '300', exact: true }).first().waitFor();
   });
 
+  test('a weight that another operator has set meanwhile is shown before it is replaced, and so is a state', async () => {
+    const weigh = (weight: number) =>
+      send(world.server, 'PUT', '/admin/v1/clusters/a/weight', { body: JSON.stringify({ weight }) });
+    const stored = async () =>
+      (await (await send(world.server, 'GET', '/admin/v1/clusters/a')).json()) as {
+        readonly weight: number;
+        readonly state: string;
+      };
+    await weigh(300);
+    await using tab = await world.open('/clusters?cluster=a');
+    const { page } = tab;
+    const panel = page.getByRole('region', { name: 'a', exact: true });
+    await panel.getByRole('spinbutton').fill('250');
+    await weigh(200);
+    await panel.getByRole('button', { name: 'Set weight' }).click();
+    await panel.getByText('It was changed meanwhile, so nothing was done.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await panel.locator('dd', { hasText: /^200$/ }).waitFor();
+    expect((await stored()).weight).toBe(200);
+    await panel.getByRole('button', { name: 'Set weight' }).click();
+    await panel.locator('dd', { hasText: /^250$/ }).waitFor();
+    expect((await stored()).weight).toBe(250);
+    await panel.getByRole('button', { name: 'Evacuate' }).click();
+    const dialog = page.getByRole('dialog');
+    await weigh(300);
+    await dialog.getByRole('button', { name: 'Evacuate' }).click();
+    await dialog.getByText('It was changed meanwhile, so nothing was done.').waitFor();
+    expect((await stored()).state).toBe('live');
+  });
+
+  test('a peer that another operator has replaced meanwhile is not removed unseen', async () => {
+    const at = '/admin/v1/replication/peers/spare';
+    const put = (port: number) =>
+      send(world.server, 'PUT', at, {
+        body: JSON.stringify({
+          endpoint: `http://127.0.0.1:${port}`,
+          accessKey: 'AKIASPAREPEER',
+          secretKey: 'spare-peer-secret-123',
+          accounts: [{ account: '*', buckets: ['*'] }],
+        }),
+      });
+    await put(1);
+    await using tab = await world.open('/replication?peer=spare');
+    const { page } = tab;
+    await page.getByRole('button', { name: 'Remove' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox').fill('spare');
+    await put(2);
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await dialog.getByText('It was changed meanwhile, so nothing was done.').waitFor();
+    await send(world.server, 'GET', at);
+    await page.getByText('http://127.0.0.1:2').first().waitFor();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await expect(send(world.server, 'GET', at)).rejects.toThrow('404');
+  });
+
   test('a drain shows the bytes that it concerns before it begins, and can be undone', async () => {
     await using tab = await world.open('/clusters?cluster=b');
     const { page } = tab;

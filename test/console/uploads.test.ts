@@ -389,6 +389,51 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     expect(await storedDigest(world.server, '/parts/parts.bin')).toBe(await digestOf(createReadStream(path)));
   });
 
+  test('that failed stays with the tab that shows it, and another tab gets it once that one is closed', async () => {
+    await send(world.server, 'PUT', '/two-tabs');
+    const quota = (maxBytes: string) =>
+      send(world.server, 'PUT', '/admin/v1/buckets/two-tabs/quota', { body: JSON.stringify({ maxBytes }) });
+    await quota('20MiB');
+    await leaveOpen(world.server, ['two-tabs/other.bin'], { bytes: 4 * mib });
+    const path = await makeFile('two-tabs.bin', 17 * mib);
+    await using first = await world.open('/buckets/two-tabs/objects?uploads=open');
+    const failure = bar(first.page).getByRole('alert').getByText('QuotaExceeded · Request');
+    await fileInput(first.page).setInputFiles(path);
+    await failure.waitFor();
+    const before = await failure.innerText();
+    await bar(first.page).getByRole('button', { name: 'Try again' }).click();
+    await expect.poll(() => failure.allInnerTexts()).not.toEqual([before]);
+    await failure.waitFor();
+    // Counts what the browser answers: a tab that is refused a lock shows nothing.
+    await first.context.addInitScript(() => {
+      const request = navigator.locks.request.bind(navigator.locks) as (
+        ...ask: unknown[]
+      ) => Promise<unknown>;
+      const answers = Object.assign(globalThis, { refusedLocks: 0 });
+      Object.assign(navigator.locks, {
+        request: (...ask: unknown[]) => {
+          const answer = request(...ask);
+          answer.catch(() => (answers.refusedLocks += 1));
+          return answer;
+        },
+      });
+    });
+    await using second = await world.open('/buckets/two-tabs/objects?uploads=open', { beside: first });
+    const refusedLocks = () =>
+      second.page.evaluate(() => (globalThis as unknown as { readonly refusedLocks: number }).refusedLocks);
+    await expect.poll(refusedLocks).toBe(1);
+    expect(await bar(second.page).count()).toBe(0);
+    await first.page.close();
+    await quota('40MiB');
+    await second.page.reload();
+    await bar(second.page).getByText('1 file needs a decision').waitFor();
+    await bar(second.page).locator('input[type=file]').setInputFiles(path);
+    await uploaded(second.page, 1);
+    expect(await storedDigest(world.server, '/two-tabs/two-tabs.bin')).toBe(
+      await digestOf(createReadStream(path)),
+    );
+  });
+
   test('waits for the log-in where it ends in the middle, and goes on after it', async () => {
     await send(world.server, 'PUT', '/expiry');
     const path = await makeFile('expiry.bin', 41 * mib);

@@ -120,6 +120,35 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     expect(await stored.json()).toMatchObject({ maxBytes: 2 ** 30, maxObjects: 77 });
   });
 
+  test('a quota form replaces a limit that another client has set since it was edited only after it has shown it', async () => {
+    const at = '/admin/v1/buckets/photos/quota';
+    await using tab = await world.open('/buckets/photos/usage?quota=1');
+    const panel = tab.page.getByRole('region', { name: 'Set quota' });
+    await panel.getByLabel('Objects').fill('88');
+    await send(world.server, 'PUT', at, { body: JSON.stringify({ maxObjects: 99 }) });
+    const save = panel.getByRole('button', { name: 'Save' });
+    await save.click();
+    await panel.getByText('Another client has set this to 99 meanwhile').waitFor();
+    const stored = async () => (await send(world.server, 'GET', at)).json();
+    expect(await stored()).toMatchObject({ maxObjects: 99 });
+    expect(await tab.axe()).toEqual([]);
+    // Between the reading of the form and its write.
+    await tab.page.route('**/admin/v1/buckets/photos/quota', async (route) => {
+      if (route.request().method() === 'PUT')
+        await send(world.server, 'PUT', at, { body: JSON.stringify({ maxObjects: 111 }) });
+      await route.continue();
+    });
+    await save.click();
+    await panel.getByText('PreconditionFailed').waitFor();
+    expect(await stored()).toMatchObject({ maxObjects: 111 });
+    await tab.page.unrouteAll();
+    await save.click();
+    await panel.getByText('Another client has set this to 111 meanwhile').waitFor();
+    await save.click();
+    await panel.waitFor({ state: 'detached' });
+    expect(await stored()).toMatchObject({ maxObjects: 88 });
+  });
+
   test('a bucket without a closed day says when one comes', async () => {
     await using tab = await world.open('/buckets/fresh/usage', { width: 'phone', scheme: 'dark' });
     await tab.page.getByText('No day of this span has been closed yet.').waitFor();

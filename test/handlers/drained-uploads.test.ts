@@ -27,7 +27,7 @@ async function clientOfStaleGateway({ context }: GatewayWorld, clock: VirtualClo
 
 const progressOf = (admin: Awaited<ReturnType<typeof openPair>>['admin']) =>
   admin.must('GET', '/clusters/a/drain-progress');
-const uploadCount = /^1 open uploads are bound to it/;
+const uploadCount = /^1 open upload is bound to it/;
 
 /** Not on engines, because the test cannot set their clocks. */
 describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {

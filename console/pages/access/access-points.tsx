@@ -352,7 +352,14 @@ function PointPolicy({ bucket, place, point }: Omit<DetailsProps, 'onGone'>) {
                     lines={14}
                     code
                   />
-                  <Stale check={check} text={current} />
+                  <Stale
+                    check={check}
+                    text={current}
+                    onReload={(now) => {
+                      setText(now === '' ? undefined : now);
+                      stored.refetch();
+                    }}
+                  />
                 </>
               )}
             </Form>

@@ -203,25 +203,29 @@ const columns: readonly Column<Statement & { readonly index: number }>[] = [
     id: 'principal',
     head: w.principal,
     cell: ({ Principal, NotPrincipal }) => (
-      <bdi class="code">{either(principalOf(Principal), principalOf(NotPrincipal))}</bdi>
+      <bdi class="code two-lines">{either(principalOf(Principal), principalOf(NotPrincipal))}</bdi>
     ),
   },
   {
     id: 'actions',
     head: w.actions,
-    cell: ({ Action, NotAction }) => <bdi class="code">{either(join(Action), join(NotAction))}</bdi>,
+    cell: ({ Action, NotAction }) => (
+      <bdi class="code two-lines">{either(join(Action), join(NotAction))}</bdi>
+    ),
   },
   {
     id: 'resources',
     head: w.resources,
-    cell: ({ Resource, NotResource }) => <bdi class="code">{either(join(Resource), join(NotResource))}</bdi>,
+    cell: ({ Resource, NotResource }) => (
+      <bdi class="code two-lines">{either(join(Resource), join(NotResource))}</bdi>
+    ),
     isMinor: true,
   },
   {
     id: 'condition',
     head: w.condition,
     cell: ({ Condition }) =>
-      Condition === undefined ? '–' : <bdi class="code">{JSON.stringify(Condition)}</bdi>,
+      Condition === undefined ? '–' : <bdi class="code two-lines">{JSON.stringify(Condition)}</bdi>,
     isMinor: true,
   },
 ];

@@ -32,7 +32,7 @@ const columns: readonly Column<AuditRow>[] = [
     id: 'action',
     head: w.action,
     cell: ({ action }) => (
-      <span class="cut" title={action}>
+      <span class="cut unabridged" title={action}>
         {action}
       </span>
     ),

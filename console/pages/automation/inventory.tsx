@@ -50,12 +50,12 @@ const Told = ({
 }: {
   readonly run: Answer<'GetBucketInventoryRun'>;
 }) => (
-  <>
+  <div class="run-facts">
     <Chip tone={toneOf[state]} title={failure}>
       {w.states[state]}
     </Chip>{' '}
     <span class="quiet">
-      {failure ?? w.written(formatCount(rows))}
+      {failure === undefined ? w.written(formatCount(rows)) : (w.failures[failure] ?? failure)}
       {finishedAt !== undefined && (
         <>
           {' · '}
@@ -63,7 +63,7 @@ const Told = ({
         </>
       )}
     </span>
-  </>
+  </div>
 );
 
 function Run({ bucket, id }: Pick<Row, 'bucket' | 'id'>) {

@@ -30,7 +30,11 @@ const filterOf = ({ Filter }: NotificationRule): string => {
 };
 
 const ruleColumns: readonly Column<Row>[] = [
-  { id: 'target', head: w.target, cell: ({ target }) => <bdi class="code">{target}</bdi> },
+  {
+    id: 'target',
+    head: w.target,
+    cell: ({ target }) => <bdi class="code cut elastic unabridged">{target}</bdi>,
+  },
   {
     id: 'events',
     head: w.events,
@@ -44,8 +48,8 @@ const ruleColumns: readonly Column<Row>[] = [
   {
     id: 'filter',
     head: w.filter,
-    cell: ({ rule }) => <bdi class="code">{filterOf(rule)}</bdi>,
-    isMinor: true,
+    cell: ({ rule }) => <bdi class="code cut">{filterOf(rule)}</bdi>,
+    isWideOnly: true,
   },
 ];
 
@@ -63,7 +67,13 @@ const stateColumns: readonly Column<Row>[] = [
         <TargetState {...state} />
       ),
   },
-  { id: 'queued', head: w.queued, cell: ({ state }) => <Amount value={state?.queued} />, align: 'end' },
+  {
+    id: 'queued',
+    head: w.queued,
+    cell: ({ state }) => <Amount value={state?.queued} />,
+    align: 'end',
+    isMinor: true,
+  },
   { id: 'dead', head: w.dead, cell: ({ state }) => <Amount value={state?.deadLetters} />, align: 'end' },
   {
     id: 'test',

@@ -37,7 +37,7 @@ interface Row {
 type Backlog = Pick<Destination, 'waiting' | 'waitingBytes' | 'oldestSeconds'>;
 
 const nameColumns: readonly Column<Row>[] = [
-  { id: 'name', head: w.destination, cell: ({ name }) => <bdi class="code">{name}</bdi> },
+  { id: 'name', head: w.destination, cell: ({ name }) => <bdi class="code cut unabridged">{name}</bdi> },
   {
     id: 'rules',
     head: w.active,
@@ -66,8 +66,11 @@ const backlogColumns: readonly Column<Row>[] = [
   {
     id: 'behind',
     head: w.behind,
-    cell: ({ backlog }) =>
-      backlog === undefined || backlog.waiting === 0 ? '–' : formatDuration(backlog.oldestSeconds * 1_000),
+    cell: ({ backlog }) => (
+      <span class="wraps">
+        {backlog === undefined || backlog.waiting === 0 ? '–' : formatDuration(backlog.oldestSeconds * 1_000)}
+      </span>
+    ),
     align: 'end',
   },
 ];

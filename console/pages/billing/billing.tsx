@@ -159,7 +159,7 @@ const storageColumns: readonly Column<BilledStorage>[] = [
     id: 'bucket',
     head: w.bucket,
     cell: ({ bucket }) => (
-      <PageLink page="bucket" params={{ bucket }}>
+      <PageLink page="bucket" params={{ bucket }} class="cut unabridged" title={bucket}>
         {bucket}
       </PageLink>
     ),
@@ -168,7 +168,7 @@ const storageColumns: readonly Column<BilledStorage>[] = [
   {
     id: 'class',
     head: w.class,
-    cell: ({ storageClass }) => <bdi class="cut">{storageClass}</bdi>,
+    cell: ({ storageClass }) => <bdi class="unabridged">{storageClass}</bdi>,
     value: ({ storageClass }) => storageClass,
   },
   {
@@ -191,7 +191,7 @@ const storageColumns: readonly Column<BilledStorage>[] = [
     cell: ({ objects }) => <Count value={Math.round(objects)} />,
     value: ({ objects }) => objects,
     align: 'end',
-    isMinor: true,
+    isWideOnly: true,
   },
 ];
 
@@ -237,7 +237,7 @@ const trafficColumns: readonly Column<BilledTraffic>[] = [
     id: 'bucket',
     head: w.bucket,
     cell: ({ bucket }) =>
-      bucket === '' ? <span class="quiet">{w.noBucket}</span> : <span class="cut">{bucket}</span>,
+      bucket === '' ? <span class="quiet">{w.noBucket}</span> : <span class="cut unabridged">{bucket}</span>,
     value: ({ bucket }) => bucket,
   },
   {
@@ -249,7 +249,7 @@ const trafficColumns: readonly Column<BilledTraffic>[] = [
   },
   countColumn('writes', { head: w.writes, value: ({ requestsA }) => requestsA, isMinor: true }),
   countColumn('reads', { head: w.reads, value: ({ requestsB }) => requestsB, isMinor: true }),
-  bytesColumn('received', { head: w.received, value: ({ ingressBytes }) => ingressBytes, isMinor: true }),
+  bytesColumn('received', { head: w.received, value: ({ ingressBytes }) => ingressBytes, isWideOnly: true }),
   bytesColumn('sent', { head: w.sent, value: ({ egressBytes }) => egressBytes }),
 ];
 

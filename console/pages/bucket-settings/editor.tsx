@@ -3,7 +3,7 @@
  * at their lines, and its removal.
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import type { Ref } from 'preact';
+import type { Ref, RefObject } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { useSearchState } from '../../app/url.ts';
@@ -77,6 +77,29 @@ function useView({ family, mayReadSchema }: EditorProps) {
   return { all, view, setView: (next: View) => setSearch({ view: next }, { keepsForms: true }) };
 }
 
+interface Areas {
+  readonly view: View;
+  /** The document as the area of the XML shows it. */
+  readonly xml: string;
+  readonly form: RefObject<HTMLDivElement | null>;
+  readonly area: RefObject<HTMLTextAreaElement | null>;
+}
+
+/** Where the parts of a document that was checked are in the view, and how the focus gets there. */
+function placesIn(checked: string, { view, xml, form, area }: Areas) {
+  if (view === 'form') return (path: string) => ({ name: w.goTo, show: () => focusPart(form.current, path) });
+  const places = placesOf(checked);
+  const show = (offset: number) => {
+    area.current?.focus();
+    area.current?.setSelectionRange(offset, offset);
+  };
+  return (path: string) => {
+    const offset = view === 'xml' ? xmlPlaceOf(xml, path) : placeOf(places, path);
+    const line = lineAt(view === 'xml' ? xml : checked, offset);
+    return { name: w.line(line), show: () => show(offset) };
+  };
+}
+
 export function Editor(props: EditorProps) {
   const { family, stored, store, mayPut, mayRemove, mayReadSchema } = props;
   const client = useQueryClient();
@@ -121,20 +144,12 @@ export function Editor(props: EditorProps) {
     setText(next);
     setOutcome({ is: 'edited' });
   };
-  const show = (offset: number) => {
-    area.current?.focus();
-    area.current?.setSelectionRange(offset, offset);
+  const takeStored = (now: string) => {
+    const next = now === '' ? firstText({ ...props, stored: undefined }) : now;
+    edit(next);
+    setClean(next);
   };
-  const placeIn = (checked: string) => {
-    if (view === 'form')
-      return (path: string) => ({ name: w.goTo, show: () => focusPart(form.current, path) });
-    const places = placesOf(checked);
-    return (path: string) => {
-      const offset = view === 'xml' ? xmlPlaceOf(xml.current, path) : placeOf(places, path);
-      const line = lineAt(view === 'xml' ? xml.current : checked, offset);
-      return { name: w.line(line), show: () => show(offset) };
-    };
-  };
+  const placeIn = (checked: string) => placesIn(checked, { view, xml: xml.current, form, area });
   return (
     <>
       {base === '' && mayPut && <p class="quiet">{w.sample}</p>}
@@ -188,7 +203,7 @@ export function Editor(props: EditorProps) {
                 }}
               />
             )}
-            {isStale && <StaleNotice />}
+            {isStale && <StaleNotice check={current} onReload={takeStored} />}
             {view !== 'xml' && base !== '' && mayPut && <Diff before={base} after={text} />}
             <Said outcome={outcome} sound={store.sound} placeIn={placeIn} />
           </>

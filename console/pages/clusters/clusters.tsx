@@ -1,10 +1,9 @@
 /** Clusters: states, weights and what they hold; a panel changes them, with the impact in numbers first. */
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { type Allowed, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
-import { plural } from '../../text/plural.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Confirm, ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
@@ -13,6 +12,7 @@ import { Forbidden } from '../../ui/forbidden.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Progress } from '../../ui/progress.tsx';
 import { type Column, countColumn, ShortTable } from '../../ui/short-table.tsx';
+import { conditionOn } from '../../ui/stale.tsx';
 import { ClusterState, wordsOfStates } from '../../ui/state-chip.tsx';
 import { Empty, Failure, Reading, Skeleton } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
@@ -50,7 +50,12 @@ const sizeOrUnknown = (bytes: number | undefined) =>
   bytes === undefined ? <span class="quiet">–</span> : <Bytes value={bytes} />;
 
 const columns: readonly Column<Row>[] = [
-  { id: 'id', head: w.cluster, cell: ({ id }) => <span class="code">{id}</span>, value: ({ id }) => id },
+  {
+    id: 'id',
+    head: w.cluster,
+    cell: ({ id }) => <span class="code unabridged">{id}</span>,
+    value: ({ id }) => id,
+  },
   {
     id: 'state',
     head: w.state,
@@ -79,6 +84,7 @@ const columns: readonly Column<Row>[] = [
     cell: ({ free }) => sizeOrUnknown(free),
     value: ({ free = -1 }) => free,
     align: 'end',
+    isMinor: true,
   },
   {
     id: 'since',
@@ -86,13 +92,14 @@ const columns: readonly Column<Row>[] = [
     cell: ({ since }) => (since === undefined ? <span class="quiet">–</span> : <Time at={since} />),
     value: ({ since = '' }) => since,
     align: 'end',
-    isMinor: true,
+    isWideOnly: true,
   },
 ];
 
 export default function ClustersPage() {
   const allowed = useAllowed([
     'ListClusters',
+    'GetCluster',
     'GetStorageData',
     'ActivateCluster',
     'PutClusterWeight',
@@ -187,22 +194,49 @@ function Details({ cluster, clusters, allowed }: DetailsProps) {
       {isDraining && may('GetDrainProgress') && <Drain id={id} />}
       {(state === 'live' || state === 'pending') &&
         may(state === 'live' ? 'PutClusterWeight' : 'ActivateCluster') && (
-          <Weight cluster={cluster} clusters={clusters} />
+          <Weight cluster={cluster} clusters={clusters} mayGet={may('GetCluster')} />
         )}
       <div class="actions">
         {(state === 'live' || state === 'draining_readonly') && may('DrainCluster') && (
-          <DrainButtons cluster={cluster} mayImpact={may('GetDrainImpact')} />
+          <DrainButtons cluster={cluster} mayGet={may('GetCluster')} mayImpact={may('GetDrainImpact')} />
         )}
-        {(isDraining || state === 'damaged') && may('UndrainCluster') && <Undrain id={id} />}
+        {(isDraining || state === 'damaged') && may('UndrainCluster') && (
+          <Undrain cluster={cluster} mayGet={may('GetCluster')} />
+        )}
       </div>
     </>
   );
 }
 
+interface ChangeProps extends Pick<DetailsProps, 'cluster'> {
+  /** Whether the caller may read the cluster alone, with its ETag. */
+  readonly mayGet: boolean;
+}
+
+/** The condition of a change of a cluster in the state that the page displays. */
+const whileAs = async ({ id, state, weight, since }: Cluster, mayGet: boolean) =>
+  // A cluster whose state is damaged has no row to compare.
+  mayGet && state !== 'damaged'
+    ? conditionOn(
+        'GetCluster',
+        { path: { id } },
+        {
+          isSame: (now) => now.state === state && now.weight === weight && now.since === since,
+          by: 'ListClusters',
+        },
+      )
+    : {};
+
 /** The slider shows the shares that the new weight gives, before it is set. */
-function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'>) {
+function Weight({ cluster, clusters, mayGet }: ChangeProps & Pick<DetailsProps, 'clusters'>) {
   const isPending = cluster.state === 'pending';
   const [weight, setWeight] = useState(isPending ? 100 : cluster.weight);
+  /** What the page displayed when the form was opened, or edited after a change: a poll may display another state beside the form. */
+  const opened = useRef<Row | undefined>(cluster);
+  const edit = (next: number) => {
+    opened.current ??= cluster;
+    setWeight(next);
+  };
   const put = useChange(isPending ? 'ActivateCluster' : 'PutClusterWeight', ['ListClusters']);
   const after = clusters.map((each) => (each.id === cluster.id ? { ...each, state: 'live', weight } : each));
   const shares = sharesOf(after);
@@ -214,7 +248,10 @@ function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'
         submit={isPending ? w.activate : w.setWeight}
         disabled={!isPending && weight === cluster.weight}
         onSubmit={async () => {
-          await put.mutateAsync({ path: { id: cluster.id }, body: { weight } });
+          const condition = await whileAs(opened.current ?? cluster, mayGet).finally(() => {
+            opened.current = undefined;
+          });
+          await put.mutateAsync({ path: { id: cluster.id }, ...condition, body: { weight } });
         }}
       >
         {(faultOf) => (
@@ -228,7 +265,7 @@ function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'
                     max={max}
                     value={weight}
                     aria-label={w.newWeight}
-                    onInput={(event) => setWeight(Number(event.currentTarget.value))}
+                    onInput={(event) => edit(Number(event.currentTarget.value))}
                   />
                   <input
                     {...control}
@@ -237,7 +274,7 @@ function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'
                     min={0}
                     max={1_000_000}
                     value={weight}
-                    onInput={(event) => setWeight(Number(event.currentTarget.value))}
+                    onInput={(event) => edit(Number(event.currentTarget.value))}
                   />
                 </span>
               )}
@@ -259,7 +296,7 @@ function Weight({ cluster, clusters }: Pick<DetailsProps, 'cluster' | 'clusters'
   );
 }
 
-function DrainButtons({ cluster, mayImpact }: { readonly cluster: Row; readonly mayImpact: boolean }) {
+function DrainButtons({ cluster, mayGet, mayImpact }: ChangeProps & { readonly mayImpact: boolean }) {
   const [mode, setMode] = useState<'readonly' | 'evacuate' | undefined>();
   const drain = useChange('DrainCluster', ['ListClusters', 'GetDrainProgress']);
   return (
@@ -277,7 +314,10 @@ function DrainButtons({ cluster, mayImpact }: { readonly cluster: Row; readonly 
           }
           impact={[[w.used, sizeOrUnknown(cluster.used)]]}
           action={mode === 'readonly' ? w.drain : w.evacuate}
-          onConfirm={() => drain.mutateAsync({ path: { id: cluster.id }, body: { mode } })}
+          onConfirm={async () => {
+            const condition = await whileAs(cluster, mayGet);
+            await drain.mutateAsync({ path: { id: cluster.id }, ...condition, body: { mode } });
+          }}
           onClose={() => setMode(undefined)}
         />
       )}
@@ -311,14 +351,15 @@ function Impact({ id }: { readonly id: string }) {
   );
 }
 
-function Undrain({ id }: { readonly id: string }) {
+function Undrain({ cluster, mayGet }: ChangeProps) {
+  const { id } = cluster;
   const undrain = useChange('UndrainCluster', ['ListClusters']);
   return (
     <ConfirmButton
       title={w.undrainAsk(id)}
       text={w.undrainText}
       action={w.undrain}
-      onConfirm={() => undrain.mutateAsync({ path: { id } })}
+      onConfirm={async () => undrain.mutateAsync({ path: { id }, ...(await whileAs(cluster, mayGet)) })}
     />
   );
 }
@@ -334,7 +375,7 @@ function Drain({ id }: { readonly id: string }) {
             <Progress label={w.counted} done={slotsSeen} total={slots} isDone={found.deregisterReady} />
             <Facts
               facts={[
-                [w.left, `${formatBytes(bytes)} · ${plural(manifests, 'version', 'versions')}`],
+                [w.left, `${formatBytes(bytes)} · ${w.versions(manifests)}`],
                 [w.stuck, stuck > 0 && formatCount(stuck)],
                 [w.failed, failed > 0 && formatCount(failed)],
                 [w.openUploads, openUploads > 0 && formatCount(openUploads)],

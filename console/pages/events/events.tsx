@@ -69,10 +69,15 @@ export function TargetErrors({ targets }: FailingProps) {
 }
 
 const columns: readonly Column<Target>[] = [
-  { id: 'id', head: w.target, cell: ({ id }) => <span class="code">{id}</span>, value: ({ id }) => id },
-  { id: 'type', head: w.type, cell: ({ type }) => type, value: ({ type }) => type, isMinor: true },
+  {
+    id: 'id',
+    head: w.target,
+    cell: ({ id }) => <span class="code cut unabridged">{id}</span>,
+    value: ({ id }) => id,
+  },
+  { id: 'type', head: w.type, cell: ({ type }) => type, value: ({ type }) => type, isWideOnly: true },
   { id: 'state', head: w.state, cell: (target) => <TargetState {...target} />, value: ({ state }) => state },
-  countColumn('queued', { head: w.waiting, value: ({ queued }) => queued }),
+  countColumn('queued', { head: w.waiting, value: ({ queued }) => queued, isMinor: true }),
   {
     id: 'oldest',
     head: w.oldest,
@@ -87,7 +92,7 @@ const columns: readonly Column<Target>[] = [
     cell: ({ perSecond }) => formatNumber(perSecond, { maximumFractionDigits: 1 }),
     value: ({ perSecond }) => perSecond,
     align: 'end',
-    isMinor: true,
+    isWideOnly: true,
   },
   countColumn('dead', { head: w.dead, value: ({ deadLetters }) => deadLetters }),
 ];
@@ -178,18 +183,22 @@ const letterColumns: readonly Column<Letter>[] = [
       </bdi>
     ),
   },
-  { id: 'event', head: w.event, cell: (letter) => <span class="code">{recordOf(letter).event}</span> },
+  {
+    id: 'event',
+    head: w.event,
+    cell: (letter) => <span class="code two-lines">{recordOf(letter).event}</span>,
+  },
   {
     id: 'target',
     head: w.target,
-    cell: ({ target }) => <span class="code">{target}</span>,
-    isMinor: true,
+    cell: ({ target }) => <span class="code two-lines">{target}</span>,
+    isWideOnly: true,
   },
   {
     id: 'error',
     head: w.error,
     cell: ({ error }) => (
-      <span class="cut" dir="auto" title={error}>
+      <span class="cut elastic" dir="auto" title={error}>
         {error}
       </span>
     ),
@@ -200,7 +209,7 @@ const letterColumns: readonly Column<Letter>[] = [
     head: w.attempts,
     cell: ({ attempts }) => <Count value={attempts} />,
     align: 'end',
-    isMinor: true,
+    isWideOnly: true,
   },
   { id: 'time', head: t.ui.time, cell: ({ time }) => <Time at={time} />, align: 'end', isMinor: true },
 ];

@@ -67,7 +67,7 @@ const columns: readonly Column<Account>[] = [
     head: w.origin,
     cell: ({ isConfigured }) => <span class="quiet">{isConfigured ? w.configured : w.managed}</span>,
     value: ({ isConfigured }) => String(isConfigured),
-    isMinor: true,
+    isWideOnly: true,
   },
 ];
 

@@ -78,11 +78,11 @@ export function StoredDocument({ stored, field, onSave, readStored }: StoredDocu
     return true;
   };
   return (
-    <Form submit={t.ui.save} disabled={text === undefined} onSubmit={save}>
+    <Form submit={t.ui.save} disabled={current === check.base} onSubmit={save}>
       {(faultOf) => (
         <>
           <DocumentField value={current} onChange={setText} fault={faultOf(field)} />
-          <Stale check={check} text={current} />
+          <Stale check={check} text={current} onReload={setText} />
         </>
       )}
     </Form>

@@ -235,7 +235,7 @@ function InlineEditor({ account, kind, name, policy, mayPut, allowed, onClose }:
         <>
           <TextField label={w.name} value={newName} onChange={setNewName} readonly={policy !== ''} code />
           <DocumentField value={current} onChange={setText} fault={faultOf('document')} />
-          <Stale check={check} text={current} />
+          <Stale check={check} text={current} onReload={setText} />
         </>
       )}
     </Form>

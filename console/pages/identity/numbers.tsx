@@ -6,7 +6,7 @@ import { isMissing, request } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
-import { findChanged, isZero, w as wordsOfLimits } from '../../ui/limits.ts';
+import { findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { writeSize } from '../../ui/values.tsx';
 import { may, Part } from './frame.tsx';
@@ -17,20 +17,51 @@ interface NumbersProps<Name extends string> {
   readonly hint: string;
   readonly fields: readonly (readonly [name: Name, label: string, unit: 'bytes' | 'count'])[];
   readonly values: Readonly<Partial<Record<Name, number | undefined>>>;
+  /** Reads the values again, with their ETag. Undefined where none is set. */
+  readonly readPresent: () => Promise<Present<Name> | undefined>;
   /** Takes the fields that were changed; 0 is unlimited. Undefined where the caller may only read. */
-  readonly onSave: ((changed: Readonly<Partial<Record<Name, number>>>) => Promise<unknown>) | undefined;
+  readonly onSave:
+    | ((
+        changed: Readonly<Partial<Record<Name, number>>>,
+        present: Present<Name> | undefined,
+      ) => Promise<unknown>)
+    | undefined;
+}
+
+interface Present<Name extends string> {
+  readonly json: NumbersProps<Name>['values'];
+  readonly etag: string | undefined;
+}
+
+/** The condition of a change of what was read. */
+const conditionOf = (present: Pick<Present<never>, 'etag'> | undefined) =>
+  present?.etag === undefined ? {} : { ifMatch: present.etag };
+
+function orMissing(cause: unknown): undefined {
+  if (isMissing(cause)) return undefined;
+  throw cause;
 }
 
 const writeNumber = (value: number, unit: 'bytes' | 'count'): string =>
   unit === 'bytes' || value === 0 ? writeSize(value) : String(value);
 
-function Numbers<Name extends string>({ title, hint, fields, values, onSave }: NumbersProps<Name>) {
+function Numbers<Name extends string>({
+  title,
+  hint,
+  fields,
+  values,
+  readPresent,
+  onSave,
+}: NumbersProps<Name>) {
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [isSaved, setSaved] = useState(false);
   const [faulty, setFaulty] = useState<readonly [name: Name, message: string]>();
   const units = new Map(fields.map(([name, , unit]) => [name, unit]));
   const unitOf = (name: Name) => units.get(name) ?? 'count';
-  const storedText = (name: Name) => writeNumber(values[name] ?? 0, unitOf(name));
+  const textOf = (from: NumbersProps<Name>['values'] | undefined, name: Name) =>
+    writeNumber(from?.[name] ?? 0, unitOf(name));
+  const storedText = (name: Name) => textOf(values, name);
+  const bases = useBases(storedText);
   const changed = findChanged([...units.keys()], texts, storedText);
   const reject = (name: Name, message: string) => {
     setFaulty([name, message]);
@@ -47,7 +78,11 @@ function Numbers<Name extends string>({ title, hint, fields, values, onSave }: N
         return reject(name, w.noNumber(text));
       numbers[name] = value;
     }
-    await onSave?.(numbers);
+    const present = await readPresent();
+    const conflict = bases.findConflict(changed, (name) => textOf(present?.json, name));
+    if (conflict !== undefined) return reject(...conflict);
+    await onSave?.(numbers, present);
+    bases.clear();
     setTexts({});
     setSaved(true);
     return true;
@@ -64,6 +99,7 @@ function Numbers<Name extends string>({ title, hint, fields, values, onSave }: N
             readonly={isReadonly}
             onChange={(text) => {
               setSaved(false);
+              bases.edit(name);
               setTexts({ ...texts, [name]: text });
             }}
             fault={faulty?.[0] === name ? faulty[1] : faultOf(name)}
@@ -118,7 +154,12 @@ export function Quota({ account, user, allowed }: QuotaProps) {
         ['maxBuckets', w.maxBuckets, 'count'],
       ]}
       values={data ?? {}}
-      onSave={may(allowed, 'PutUserQuota') ? (body) => put.mutateAsync({ ...ask, body }) : undefined}
+      readPresent={() => request('GetUserQuota', ask).catch(orMissing)}
+      onSave={
+        may(allowed, 'PutUserQuota')
+          ? (body, present) => put.mutateAsync({ ...ask, ...conditionOf(present), body })
+          : undefined
+      }
     />
   );
 }
@@ -133,13 +174,12 @@ export function Limits({ account, allowed }: Omit<QuotaProps, 'user'>) {
   if (!may(allowed, 'GetAccountLimit')) return null;
   if (!wasRead) return error ? <Failure error={error} /> : <Skeleton rows={2} />;
   // The gateway replaces the whole limit: what was not changed is taken from what is stored now.
-  const save = async (changed: Readonly<Record<string, number>>) => {
-    const present = await request('GetAccountLimit', { path }).catch((cause: unknown) => {
-      if (isMissing(cause)) return undefined;
-      throw cause;
-    });
-    const limits = Object.entries({ ...present?.json, ...changed }).filter(([, value]) => value > 0);
-    const condition = present?.etag === undefined ? {} : { ifMatch: present.etag };
+  const save = async (
+    changed: Readonly<Partial<Record<string, number>>>,
+    present: Present<string> | undefined,
+  ) => {
+    const limits = Object.entries({ ...present?.json, ...changed }).filter(([, value = 0]) => value > 0);
+    const condition = conditionOf(present);
     if (limits.length > 0) await put.mutateAsync({ path, ...condition, body: Object.fromEntries(limits) });
     else if (present !== undefined) await remove.mutateAsync({ path, ...condition });
   };
@@ -155,6 +195,7 @@ export function Limits({ account, allowed }: Omit<QuotaProps, 'user'>) {
       ]}
       // After the removal the reply before it is still cached.
       values={isMissing(error) ? {} : (data ?? {})}
+      readPresent={() => request('GetAccountLimit', { path }).catch(orMissing)}
       onSave={may(allowed, 'PutAccountLimit') && may(allowed, 'DeleteAccountLimit') ? save : undefined}
     />
   );

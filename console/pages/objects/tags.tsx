@@ -1,5 +1,5 @@
 /** The tags of an object: shown, and changed where policy allows it. */
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import { useSearchState } from '../../app/url.ts';
 import { storage } from '../../storage/client.ts';
@@ -70,20 +70,28 @@ const linesOf = (tags: readonly Tag[]): string =>
     .toSorted()
     .join('\n');
 
+/** The rows of the form; there is always one to write into. */
+const rowsOf = (tags: readonly Tag[]): readonly Tag[] =>
+  tags.length === 0 ? [{ name: '', value: '' }] : tags;
+
 interface TagsFormProps extends TagsProps {
   readonly tags: readonly Tag[];
   readonly onClose: () => void;
 }
 
 function TagsForm({ bucket, objectKey: key, tags, onClose }: TagsFormProps) {
-  const [rows, setRows] = useState<readonly Tag[]>(tags.length === 0 ? [{ name: '', value: '' }] : tags);
+  const [rows, setRows] = useState(() => rowsOf(tags));
+  const present = useRef(tags);
   const change = useStorageChange();
   const set = (index: number, tag: Partial<Tag>) =>
     setRows(rows.map((each, at) => (at === index ? { ...each, ...tag } : each)));
   const check = useStaleCheck(linesOf(tags), true);
   const named = rows.filter(({ name }) => name !== '');
   const tagging = { bucket, key, query: { tagging: '' } };
-  const readStored = async () => linesOf(readTags(await storage({ method: 'GET', ...tagging })));
+  const readStored = async () => {
+    present.current = readTags(await storage({ method: 'GET', ...tagging }));
+    return linesOf(present.current);
+  };
   const save = async () => {
     if (!(await check.isCurrent(readStored))) return false;
     const set = named
@@ -134,7 +142,7 @@ function TagsForm({ bucket, objectKey: key, tags, onClose }: TagsFormProps) {
               {w.add}
             </Button>
           </div>
-          <Stale check={check} text={linesOf(named)} />
+          <Stale check={check} text={linesOf(named)} onReload={() => setRows(rowsOf(present.current))} />
         </>
       )}
     </Form>

@@ -1,5 +1,6 @@
 /** The versions of an object: what each differs in from the latest, and what may be done with it. */
 import { useAllowed } from '../../app/allowed.ts';
+import { TargetLink } from '../../app/page-link.tsx';
 import { useSearchState } from '../../app/url.ts';
 import type { StorageReply } from '../../storage/client.ts';
 import { readBucketAgain, useStorage } from '../../storage/queries.ts';
@@ -8,7 +9,7 @@ import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Copy } from '../../ui/copy.tsx';
-import { Button } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Bytes, Time } from '../../ui/values.tsx';
@@ -62,7 +63,7 @@ const useVersions = ({ bucket, objectKey: key }: Of) =>
 
 export function Versions(props: Of) {
   const found = useVersions(props);
-  const [search, setSearch] = useSearchState();
+  const [search] = useSearchState();
   const open = search['version'];
   return (
     <Reading query={found}>
@@ -84,13 +85,14 @@ export function Versions(props: Of) {
                   <span class="quiet">
                     <Time at={each.modified} />
                   </span>
-                  <Button
-                    icon={each.versionId === open ? 'up' : 'down'}
+                  <TargetLink
+                    to={{ search: { version: each.versionId === open ? undefined : each.versionId } }}
+                    class="button is-icon"
                     label={`${t.ui.details}: ${each.versionId}`}
-                    onClick={() =>
-                      setSearch({ version: each.versionId === open ? undefined : each.versionId })
-                    }
-                  />
+                    isOpen={each.versionId === open}
+                  >
+                    <Icon name={each.versionId === open ? 'up' : 'down'} />
+                  </TargetLink>
                 </span>
                 {each.versionId === open && <VersionPart {...props} version={each} latest={versions[0]} />}
               </li>

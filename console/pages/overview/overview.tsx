@@ -127,11 +127,12 @@ const sizeOrUnknown = (bytes: number | undefined) =>
   bytes === undefined ? <span class="quiet">{w.unknown}</span> : <Bytes value={bytes} />;
 
 const clusterColumns: readonly Column<ClusterRow>[] = [
-  { id: 'id', head: w.cluster, cell: ({ id }) => id },
+  { id: 'id', head: w.cluster, cell: ({ id }) => <span class="unabridged">{id}</span> },
   {
     id: 'state',
     head: w.state,
     cell: ({ state }) => <ClusterState state={state} />,
+    isMinor: true,
   },
   {
     id: 'weight',

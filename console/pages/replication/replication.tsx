@@ -12,6 +12,7 @@ import { Facts } from '../../ui/facts.tsx';
 import { Forbidden } from '../../ui/forbidden.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
 import { bytesColumn, type Column } from '../../ui/short-table.tsx';
+import { conditionOn } from '../../ui/stale.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -29,7 +30,7 @@ const columns: readonly Column<Destination>[] = [
   {
     id: 'destination',
     head: w.destination,
-    cell: ({ destination }) => <span class="code">{destination}</span>,
+    cell: ({ destination }) => <span class="code cut unabridged">{destination}</span>,
     value: ({ destination }) => destination,
   },
   { id: 'state', head: w.state, cell: (row) => <TargetState {...row} />, value: ({ state }) => state },
@@ -45,18 +46,25 @@ const columns: readonly Column<Destination>[] = [
     value: ({ waiting }) => waiting,
     align: 'end',
   },
-  bytesColumn('bytes', { head: w.bytes, value: ({ waitingBytes }) => waitingBytes }),
+  bytesColumn('bytes', { head: w.bytes, value: ({ waitingBytes }) => waitingBytes, isMinor: true }),
   {
     id: 'lag',
     head: w.lag,
-    cell: ({ waiting, oldestSeconds }) => (waiting === 0 ? '–' : formatDuration(oldestSeconds * 1000)),
+    cell: ({ waiting, oldestSeconds }) => (
+      <span class="wraps">{waiting === 0 ? '–' : formatDuration(oldestSeconds * 1000)}</span>
+    ),
     value: ({ oldestSeconds }) => oldestSeconds,
     align: 'end',
   },
 ];
 
 const peerColumns: readonly Column<Peer>[] = [
-  { id: 'id', head: w.peer, cell: ({ id }) => <span class="code">{id}</span>, value: ({ id }) => id },
+  {
+    id: 'id',
+    head: w.peer,
+    cell: ({ id }) => <span class="code unabridged">{id}</span>,
+    value: ({ id }) => id,
+  },
   {
     id: 'endpoint',
     head: w.endpoint,
@@ -89,7 +97,7 @@ const failedColumns: readonly Column<Failed>[] = [
     id: 'error',
     head: w.error,
     cell: ({ error }) => (
-      <span class="cut" dir="auto" title={error}>
+      <span class="cut elastic" dir="auto" title={error}>
         {error}
       </span>
     ),
@@ -100,6 +108,7 @@ export default function ReplicationPage() {
   const allowed = useAllowed([
     'GetReplicationStatus',
     'ListReplicationPeers',
+    'GetReplicationPeer',
     'CheckReplicationPeer',
     'DeleteReplicationPeer',
     'ListFailedReplications',
@@ -285,7 +294,12 @@ function PeerDetails({ peer, allowed, onGone }: PeerProps) {
             typed={peer.id}
             action={w.remove}
             onConfirm={async () => {
-              await remove.mutateAsync({ path });
+              const isSame = (now: Answer<'GetReplicationPeer'>) => now.changedAt === peer.changedAt;
+              const condition =
+                allowed('GetReplicationPeer') === true
+                  ? await conditionOn('GetReplicationPeer', { path }, { isSame, by: 'ListReplicationPeers' })
+                  : {};
+              await remove.mutateAsync({ path, ...condition });
               onGone();
             }}
           />

@@ -146,6 +146,7 @@ const nodeColumns: readonly Column<MetaNode>[] = [
     head: w.dataCenter,
     cell: ({ dataCenter }) => dataCenter || '–',
     value: ({ dataCenter }) => dataCenter,
+    isMinor: true,
   },
   { id: 'rack', head: w.rack, cell: ({ rack }) => rack || '–', value: ({ rack }) => rack, isMinor: true },
   {
@@ -186,7 +187,12 @@ function Metadata({ meta }: { readonly meta: Answer<'GetStorageMeta'> }) {
 type Pool = Answer<'GetStorageData'>['pools'][number];
 
 const poolColumns: readonly Column<Pool>[] = [
-  { id: 'cluster', head: w.cluster, cell: ({ cluster }) => cluster, value: ({ cluster }) => cluster },
+  {
+    id: 'cluster',
+    head: w.cluster,
+    cell: ({ cluster }) => <span class="unabridged">{cluster}</span>,
+    value: ({ cluster }) => cluster,
+  },
   {
     id: 'pool',
     head: w.pool,

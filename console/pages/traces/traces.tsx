@@ -71,7 +71,16 @@ const columns: readonly Column<Summary>[] = [
     value: ({ bucket, key }) => `${bucket}/${key}`,
     isWideOnly: true,
   },
-  { id: 'result', head: w.result, cell: (row) => <Kept {...row} />, value: ({ status = 0 }) => status },
+  {
+    id: 'result',
+    head: w.result,
+    cell: (row) => (
+      <span class="kept" title={row.code}>
+        <Kept {...row} />
+      </span>
+    ),
+    value: ({ status = 0 }) => status,
+  },
   {
     id: 'took',
     head: w.took,

@@ -57,7 +57,8 @@ export interface Upload {
   error: unknown;
   session: Session | undefined;
   abort: AbortController;
-  letGo: () => void;
+  /** Releases the browser's lock, which this tab has while it shows the upload and the browser remembers it. */
+  letGo: (() => void) | undefined;
 }
 
 /** Bytes per second over the last ten seconds. */
@@ -141,7 +142,7 @@ const fresh = (state: UploadState) => ({
   error: undefined,
   session: undefined,
   abort: new AbortController(),
-  letGo: () => {},
+  letGo: undefined,
 });
 
 /** The shell loads the bar with the first upload, and after a reload only where there was one. */
@@ -200,10 +201,15 @@ async function checkNext(unchecked: readonly Upload[]): Promise<void> {
   }
 }
 
+/** The lock stays, because this tab offers to try again: another tab that had it would send the same upload. */
 function fail(upload: Upload, error: unknown): void {
   upload.state = 'failed';
   upload.error = error;
-  upload.letGo();
+}
+
+function unlock(upload: Upload): void {
+  upload.letGo?.();
+  upload.letGo = undefined;
 }
 
 async function run(upload: Upload): Promise<void> {
@@ -240,7 +246,7 @@ async function run(upload: Upload): Promise<void> {
     upload.state = 'done';
     upload.sent = upload.size;
     upload.file = undefined;
-    upload.letGo();
+    unlock(upload);
     refreshSoon(bucket);
   } catch (cause) {
     // Paused or cancelled: its state says so already.
@@ -275,7 +281,7 @@ async function keepSession(upload: Upload, session: Session | undefined): Promis
     return;
   }
   if (upload.file === undefined) return;
-  upload.letGo = (await lockUpload(upload.id)) ?? upload.letGo;
+  upload.letGo ??= await lockUpload(upload.id);
   upload.mark = await markOf(upload.file);
   await rememberUpload(upload);
 }
@@ -316,6 +322,8 @@ export function cancelUpload(upload: Upload): void {
   halt(upload, 'cancelled');
   endSession(upload).catch((cause) => {
     fail(upload, cause);
+    // Taken from the list meanwhile: the next page of any tab cancels it.
+    if (!uploads.includes(upload)) unlock(upload);
     changed();
   });
   upload.file = undefined;
@@ -329,7 +337,7 @@ async function endSession(upload: Upload): Promise<void> {
   await abortUpload({ bucket, key, uploadId: session.uploadId }, upload.abort.signal);
   upload.session = undefined;
   await forget(id);
-  upload.letGo();
+  unlock(upload);
   queries.invalidateQueries({ queryKey: ['ListOpenUploads'] }).catch(() => {});
 }
 

@@ -68,7 +68,7 @@ function columnsWith(own: ReadonlySet<string>): readonly Column<Row>[] {
         </bdi>
       ),
       value: ({ initiator }) => initiator,
-      isMinor: true,
+      isWideOnly: true,
     },
     { id: 'class', head: w.storageClass, cell: ({ storageClass }) => storageClass, isMinor: true },
   ];

@@ -1,12 +1,12 @@
 /** The quota of a bucket beside what it holds, and the form that sets it. */
 import { useState } from 'preact/hooks';
-import type { Answer, Ask } from '../../app/client.ts';
+import { type Answer, type Ask, isMissing, request } from '../../app/client.ts';
 import { useChange } from '../../app/queries.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
-import { findChanged, isZero, w as wordsOfLimits } from '../../ui/limits.ts';
+import { findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Meter } from '../../ui/progress.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Bytes, formatBytes, formatCount, writeSize } from '../../ui/values.tsx';
@@ -65,20 +65,31 @@ const fields: readonly (readonly [name: Limit, label: string, hint: string])[] =
 const readLimit = (text: string): number =>
   text === '' ? 0 : /^\d+$/.test(text) ? Number(text) : (text as never);
 
-export function QuotaForm({
-  bucket: { name, quota },
-  onClose,
-}: {
+const textOf = (quota: Bucket['quota'], limit: Limit): string => {
+  const value = quota?.[limit] ?? 0;
+  return limit === 'maxObjects' && value > 0 ? String(value) : writeSize(value);
+};
+
+/** Undefined where none is set. */
+const readQuota = (name: string) =>
+  request('GetBucketQuota', { path: { name } }).catch((cause: unknown) => {
+    if (isMissing(cause)) return undefined;
+    throw cause;
+  });
+
+interface QuotaFormProps {
   readonly bucket: Bucket;
+  /** Whether the caller may read the quota alone, with its ETag. */
+  readonly mayGet: boolean;
   readonly onClose: () => void;
-}) {
+}
+
+export function QuotaForm({ bucket: { name, quota }, mayGet, onClose }: QuotaFormProps) {
   const put = useChange('PutBucketQuota', ['GetBucket', 'ListBuckets']);
   const [texts, setTexts] = useState<Readonly<Partial<Record<Limit, string>>>>({});
-  const [zero, setZero] = useState<Limit>();
-  const storedText = (limit: Limit): string => {
-    const value = quota?.[limit] ?? 0;
-    return limit === 'maxObjects' && value > 0 ? String(value) : writeSize(value);
-  };
+  const [faulty, setFaulty] = useState<readonly [limit: Limit, fault: string]>();
+  const storedText = (limit: Limit) => textOf(quota, limit);
+  const bases = useBases(storedText);
   const changed = findChanged(
     fields.map(([limit]) => limit),
     texts,
@@ -86,10 +97,17 @@ export function QuotaForm({
   );
   const submit = async () => {
     const [first] = changed.find(([, text]) => isZero(text)) ?? [];
-    setZero(first);
+    setFaulty(first && [first, wordsOfLimits.zero]);
     if (first !== undefined) return false;
+    const present = mayGet ? await readQuota(name) : undefined;
+    const conflict = mayGet && bases.findConflict(changed, (limit) => textOf(present?.json, limit));
+    if (conflict) {
+      setFaulty(conflict);
+      return false;
+    }
     const body: Limits = Object.fromEntries(changed.map(([limit, text]) => [limit, readLimit(text)]));
-    await put.mutateAsync({ path: { name }, body });
+    const condition = present?.etag === undefined ? {} : { ifMatch: present.etag };
+    await put.mutateAsync({ path: { name }, ...condition, body });
     onClose();
     return true;
   };
@@ -104,9 +122,12 @@ export function QuotaForm({
                 key={limit}
                 label={label}
                 value={texts[limit] ?? storedText(limit)}
-                onChange={(text) => setTexts({ ...texts, [limit]: text })}
+                onChange={(text) => {
+                  bases.edit(limit);
+                  setTexts({ ...texts, [limit]: text });
+                }}
                 hint={hint}
-                fault={zero === limit ? wordsOfLimits.zero : faultOf(limit)}
+                fault={faulty?.[0] === limit ? faulty[1] : faultOf(limit)}
               />
             ))}
           </>

@@ -38,7 +38,13 @@ const spans = ['7', '30', '90', '365'] as const;
 const spanDefault = '30';
 type SpanName = (typeof spans)[number];
 
-const asked = ['GetBucket', 'GetBucketUsage', 'GetBucketTraffic', 'PutBucketQuota'] as const;
+const asked = [
+  'GetBucket',
+  'GetBucketUsage',
+  'GetBucketTraffic',
+  'GetBucketQuota',
+  'PutBucketQuota',
+] as const;
 
 export default function UsagePage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
@@ -106,7 +112,7 @@ export default function UsagePage() {
         </Card>
       )}
       {search['quota'] !== undefined && found.data !== undefined && may('PutBucketQuota') && (
-        <QuotaForm key={bucket} bucket={found.data} onClose={close} />
+        <QuotaForm key={bucket} bucket={found.data} mayGet={may('GetBucketQuota')} onClose={close} />
       )}
     </>
   );

@@ -115,7 +115,7 @@ const columns: readonly Column<Row>[] = [
     id: 'key',
     head: w.key,
     cell: ({ key }) => (
-      <bdi class="cut" title={visible(key)}>
+      <bdi class="cut unabridged" title={visible(key)}>
         {visible(key)}
       </bdi>
     ),
@@ -124,7 +124,7 @@ const columns: readonly Column<Row>[] = [
     id: 'version',
     head: w.version,
     cell: ({ versionId }) => <span class="code cut">{versionId}</span>,
-    isMinor: true,
+    isWideOnly: true,
   },
   {
     id: 'state',

@@ -284,7 +284,7 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
               lines={16}
               code
             />
-            <Stale check={check} text={text} />
+            <Stale check={check} text={text} onReload={setText} />
             {isTried && tried !== undefined && <Compared answer={tried.answer} />}
           </>
         )}

@@ -65,7 +65,7 @@ function Backlog({ progress }: Pick<Worker, 'progress'>) {
   return (
     <span class="number">
       {progress.isBacklogCut === true ? '≥ ' : ''}
-      {formatCount(progress.backlog)} <span class="quiet">{progress.of}</span>
+      {formatCount(progress.backlog)} <span class="quiet">{w.counted[progress.of] ?? progress.of}</span>
     </span>
   );
 }

@@ -102,9 +102,12 @@ function reasonsAgainst({ state }: ClusterRow, facts: Facts): readonly string[] 
     [seen.manifests > 0, `${seen.manifests} object versions were still on it at the worker's last walk.`],
     [seen.stuck > 0, `${seen.stuck} of them have no other cluster that they may go to.`],
     [seen.failed > 0, `${seen.failed} of them could not be moved; the log says why.`],
-    [seen.uploads > 0, `${seen.uploads} open uploads are bound to it: complete or abort them.`],
+    [
+      seen.uploads > 0,
+      `${seen.uploads} open ${seen.uploads === 1 ? 'upload is' : 'uploads are'} bound to it: complete or abort ${seen.uploads === 1 ? 'it' : 'them'}.`,
+    ],
     [gcQueue > 0, `${gcQueue} extents on it wait to be deleted.`],
-    [chunks > 0 && gcQueue === 0, `${chunks} chunks are stored on it.`],
+    [chunks > 0 && gcQueue === 0, `${chunks} ${chunks === 1 ? 'chunk is' : 'chunks are'} stored on it.`],
     [
       elsewhere > 0 && (!isListed || (gcQueue === 0 && chunks > 0)),
       `${elsewhere} tasks of the deletion queue may have chunks on it.`,
