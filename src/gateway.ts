@@ -7,7 +7,7 @@
  * (`request/request.ts`).
  */
 
-import type { Refusal } from './base/errors.ts';
+import { fail, type Refusal } from './base/errors.ts';
 import type { Context } from './context.ts';
 import { drawRequestId } from './domain/common/ids.ts';
 import { consolePreflight, crossOriginHeaders, mayBeCrossOrigin } from './gateway/cross-origin.ts';
@@ -94,6 +94,7 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
 export class InFlight {
   #count = 0;
   #isReported = false;
+  #isClosed = false;
   /** Aborted when no request is left, once somebody waits for that. */
   #none: AbortController | undefined;
 
@@ -101,13 +102,19 @@ export class InFlight {
     this.#count += 1;
   }
 
+  /** The stores are closed, or will be: without this check, a late request would meet an error of theirs. @throws ServiceUnavailable */
+  assertOpen(): void {
+    if (this.#isClosed) throw fail('ServiceUnavailable', 'The gateway is closed.');
+  }
+
   leave(): void {
     this.#count -= 1;
     if (this.#count === 0) this.#none?.abort();
   }
 
-  /** Waits until all have replies, for so long at most. */
+  /** Refuses later ones, and waits until all have replies, for so long at most. */
   async end({ clock }: Pick<Context, 'clock'>, ms: number): Promise<void> {
+    this.#isClosed = true;
     if (this.#count === 0) return;
     this.#none ??= new AbortController();
     await clock.sleep(ms, this.#none.signal);
@@ -184,6 +191,7 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
 
 /** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */
 async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): Promise<Reply> {
+  ctx.caches.of(InFlight).assertOpen();
   const located = locate(ctx.config, rules, received);
   const preflight = consolePreflight(ctx.config, located);
   if (preflight !== undefined) {

@@ -171,6 +171,12 @@ test('presign and presignPost refuse callers without types that leave out option
   expect(() => untyped['presignPost']?.({ expiresSeconds: 60, key: 'k', bucket: 'b/c' })).toThrow(
     /^presignPost: origin must be .*; bucket must be the name/,
   );
+  const bare = gateway as unknown as Record<string, () => unknown>;
+  expect(() => bare['presign']?.()).toThrow(/^presign: method must be one of/);
+  expect(() => bare['presignPost']?.()).toThrow(/^presignPost: origin must be/);
+  expect(() => untyped['presign']?.({ ...link, key: 'k', expiresSeconds: '60' })).toThrow(
+    'expiresSeconds is "60"; it must be a whole number',
+  );
 });
 
 test.each([
