@@ -78,10 +78,12 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
   inFlight.report(ctx);
   const handle = async (incoming: Incoming): Promise<Reply> => {
     inFlight.enter();
+    const received = paced(ctx, incoming);
     try {
-      return await answer(pipeline, paced(ctx, incoming));
+      return await answer(pipeline, received);
     } finally {
       inFlight.leave();
+      if (received.body instanceof PacedBody) received.body.endDeadline();
     }
   };
   return {
