@@ -78,12 +78,10 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
   inFlight.report(ctx);
   const handle = async (incoming: Incoming): Promise<Reply> => {
     inFlight.enter();
-    const received = paced(ctx, incoming);
     try {
-      return await answer(pipeline, received);
+      return await answer(pipeline, paced(ctx, incoming));
     } finally {
       inFlight.leave();
-      if (received.body instanceof PacedBody) received.body.endDeadline();
     }
   };
   return {
@@ -153,6 +151,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     );
   } catch (cause) {
     failure = toFailure(cause, request.signal);
+    if (incoming.body instanceof PacedBody) incoming.body.endDeadline();
     reply = refused(ctx, request, failure.refusal);
   }
   const code = failure?.refusal.code;
