@@ -261,7 +261,7 @@ describe('presignPost', () => {
     const form = gateway.presignPost({ ...ask, contentType: 'image/' });
     const set = vi.spyOn(globalThis, 'setTimeout');
     const cleared = vi.spyOn(globalThis, 'clearTimeout');
-    onTestFinished(() => vi.restoreAllMocks());
+    onTestFinished(() => void vi.restoreAllMocks());
     expect((await post(gateway, form, { type: 'text/plain' })).status).toBe(403);
     // SVC_BODY_TIMEOUT
     const timers = set.mock.calls.flatMap(([, ms], index) =>
