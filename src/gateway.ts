@@ -147,7 +147,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = limitUnsent(
       ctx,
       request,
-      await run(trace === undefined ? pipeline : { ...pipeline, ctx }, request),
+      await runIfOpen(trace === undefined ? pipeline : { ...pipeline, ctx }, request),
     );
   } catch (cause) {
     failure = toFailure(cause, request.signal);
@@ -190,9 +190,14 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
   return renderRefusal(refusal, { requestId, resource: path, isHead: method === 'HEAD', format });
 }
 
+/** Not in `run`: each call in an async function makes the frame larger that every request allocates. @throws ServiceUnavailable */
+function runIfOpen(pipeline: Pipeline, received: RequestContext): Promise<Reply> {
+  pipeline.ctx.caches.of(InFlight).assertOpen();
+  return run(pipeline, received);
+}
+
 /** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */
 async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): Promise<Reply> {
-  ctx.caches.of(InFlight).assertOpen();
   const located = locate(ctx.config, rules, received);
   const preflight = consolePreflight(ctx.config, located);
   if (preflight !== undefined) {
