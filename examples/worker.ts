@@ -1,5 +1,5 @@
 /** An S3 on Cloudflare Workers, in the memory of an isolate, for trials: `npx wrangler dev examples/worker.ts`. */
-import { memory, type OpenGateway, openGateway, workerHandler } from '../src/mod.ts';
+import { memory, type OpenGateway, openGateway, workerHandler } from '../src/runtime/cloudflare.ts';
 
 let storage: Promise<OpenGateway> | undefined;
 /** With the first request, because an isolate may not draw random numbers before it. */
@@ -7,7 +7,6 @@ const open = (secretKey: string): Promise<OpenGateway> =>
   openGateway({
     credentials: [{ accessKey: 'app', secretKey, owner: 'me', root: true }],
     storage: memory(),
-    workers: false,
     basePath: '/s3',
   });
 

@@ -89,7 +89,7 @@ export interface OpenGateway extends Mounted, AsyncDisposable {
   presignPost(asked: PresignPostOptions): PresignedPost;
   /**
    * Stops the workers, waits up to ten seconds for requests that have no reply yet, writes what is buffered, and closes the stores. End the
-   * application's server first: a request that comes later finds them closed, and a download that still runs is cut.
+   * application's server first: a request that comes later gets 503, and a download that still runs is cut. Further calls wait for the first.
    */
   close(): Promise<void>;
 }
@@ -276,7 +276,7 @@ const areTexts = (input: unknown): boolean =>
  * For callers without types, and for values that are known at run time: a wrong one would make a link or form whose every use is
  * refused. @throws TypeError that names every wrong option, and what would be right
  */
-function assertLinkOptions(call: keyof typeof linkOptions, options: object): void {
+function assertLinkOptions(call: keyof typeof linkOptions, options: object | undefined = {}): void {
   const { bucket, key, origin, method, ...more } = options as Readonly<Record<string, unknown>>;
   const faults: string[] = [];
   if (call === 'presign' && !linkMethods.includes(method))
@@ -342,10 +342,13 @@ export async function openWith(parts: OpenerParts, options: OpenOptions): Promis
     options.workers === false || storage.runsWorkers
       ? undefined
       : parts.startWorkers?.(context, config.SVC_WORKERS, ends.signal);
-  const close = async (): Promise<void> => {
+  const closeAll = async (): Promise<void> => {
     await Promise.all([workers?.stop(), context.caches.of(InFlight).end(context, lastRequestsMs)]);
     await closeStores();
   };
+  let closing: Promise<void> | undefined;
+  // Once: `await using` may end a gateway that the application has closed.
+  const close = (): Promise<void> => (closing ??= closeAll());
   const region = config.SVC_REGION;
   const findKey = (accessKey = options.credentials[0]?.accessKey): AccessKey => {
     const found = options.credentials.find((each) => each.accessKey === accessKey);

@@ -7,7 +7,7 @@
  * (`request/request.ts`).
  */
 
-import type { Refusal } from './base/errors.ts';
+import { fail, type Refusal } from './base/errors.ts';
 import type { Context } from './context.ts';
 import { drawRequestId } from './domain/common/ids.ts';
 import { consolePreflight, crossOriginHeaders, mayBeCrossOrigin } from './gateway/cross-origin.ts';
@@ -94,6 +94,7 @@ export function createStorageGateway(ctx: Context, options: StorageGatewayOption
 export class InFlight {
   #count = 0;
   #isReported = false;
+  #isClosed = false;
   /** Aborted when no request is left, once somebody waits for that. */
   #none: AbortController | undefined;
 
@@ -101,13 +102,19 @@ export class InFlight {
     this.#count += 1;
   }
 
+  /** The stores are closed, or will be: without this check, a late request would meet an error of theirs. @throws ServiceUnavailable */
+  assertOpen(): void {
+    if (this.#isClosed) throw fail('ServiceUnavailable', 'The gateway is closed.');
+  }
+
   leave(): void {
     this.#count -= 1;
     if (this.#count === 0) this.#none?.abort();
   }
 
-  /** Waits until all have replies, for so long at most. */
+  /** Refuses later ones, and waits until all have replies, for so long at most. */
   async end({ clock }: Pick<Context, 'clock'>, ms: number): Promise<void> {
+    this.#isClosed = true;
     if (this.#count === 0) return;
     this.#none ??= new AbortController();
     await clock.sleep(ms, this.#none.signal);
@@ -140,10 +147,11 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = limitUnsent(
       ctx,
       request,
-      await run(trace === undefined ? pipeline : { ...pipeline, ctx }, request),
+      await runIfOpen(trace === undefined ? pipeline : { ...pipeline, ctx }, request),
     );
   } catch (cause) {
     failure = toFailure(cause, request.signal);
+    if (incoming.body instanceof PacedBody) incoming.body.endDeadline();
     reply = refused(ctx, request, failure.refusal);
   }
   const code = failure?.refusal.code;
@@ -180,6 +188,12 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
     operation === unknownOperation ? recordingOfUnknown(ctx, request, refusal.code) : request.record;
   establish(request, { dialect, record });
   return renderRefusal(refusal, { requestId, resource: path, isHead: method === 'HEAD', format });
+}
+
+/** Not in `run`: each call in an async function makes the frame larger that every request allocates. @throws ServiceUnavailable */
+function runIfOpen(pipeline: Pipeline, received: RequestContext): Promise<Reply> {
+  pipeline.ctx.caches.of(InFlight).assertOpen();
+  return run(pipeline, received);
 }
 
 /** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */

@@ -327,6 +327,11 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
     this.#deadline?.abort();
   }
 
+  /** For a body that a refusal leaves unread, such as the file of a form: its timer would hold the body, and keep the process alive. */
+  endDeadline(): void {
+    this.#deadline?.abort();
+  }
+
   [Symbol.asyncIterator](): this {
     return this;
   }

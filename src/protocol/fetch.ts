@@ -64,17 +64,23 @@ async function* readBody(
 ): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader();
   let finished = false;
+  // A request that the application makes itself may be aborted while its body has nothing to read. Ends the read that waits.
+  const stop = (): void => void reader.cancel(signal.reason).catch(() => {});
+  signal.addEventListener('abort', stop);
   try {
     for (;;) {
+      signal.throwIfAborted();
       const { done, value } = await reader.read().catch((cause: unknown) => {
         // Deno and workerd break the body of a client that left before they abort the signal, if they do at all.
         throw signal.aborted ? cause : fail('IncompleteBody', { message: brokenMessage, cause });
       });
+      signal.throwIfAborted();
       if (done) break;
       yield value;
     }
     finished = true;
   } finally {
+    signal.removeEventListener('abort', stop);
     // A reader that stops early does not wait for the client.
     if (!finished) reader.cancel().catch(() => {});
     reader.releaseLock();

@@ -1,5 +1,5 @@
 /**
- * The smallest gateway for a Worker: the storage protocol over `cloudflare()`, without the other storages, the
+ * The smallest gateway for a Worker: the storage protocol over `cloudflare()`, or, for trials, `memory()`, without the other storages, the
  * background workers (which run in the object) and, unless it is passed, the operator API. A bundler leaves out what is
  * not imported.
  */
@@ -25,6 +25,7 @@ export type { FetchFacts } from '../protocol/fetch.ts';
 export type { MetadataNamespace } from './cloudflare/bindings.ts';
 export { SluiceMetadata } from './cloudflare/metadata-object.ts';
 export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';
+export { memory } from './memory-storage.ts';
 
 export interface WorkerOptions extends Omit<OpenOptions, 'storage' | 'workers'> {
   readonly storage: Storage;
@@ -38,7 +39,7 @@ export const openGateway = ({ adminApi, ...options }: WorkerOptions): Promise<Op
     {
       createGateway: (context, own) => createStorageGateway(context, { ...own, adminApi }),
       findStorage: (input) => (isStorage(input) ? input : undefined),
-      storages: 'cloudflare({ objects, metadata, masterKey })',
+      storages: 'cloudflare({ objects, metadata, masterKey }) or memory()',
     },
     options,
   );

@@ -33,7 +33,7 @@ export interface Presigned {
 function assertExpires(expiresSeconds: number): void {
   if (Number.isInteger(expiresSeconds) && expiresSeconds >= 1 && expiresSeconds <= expiresSecondsMax) return;
   throw new RangeError(
-    `expiresSeconds is ${expiresSeconds}; it must be a whole number from 1 to ${expiresSecondsMax}`,
+    `expiresSeconds is ${typeof expiresSeconds === 'string' ? JSON.stringify(expiresSeconds) : expiresSeconds}; it must be a whole number from 1 to ${expiresSecondsMax}`,
   );
 }
 

@@ -107,6 +107,7 @@ test('each address that sends anonymous requests has a limit of its own', async 
   const policy = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*' });
   expect((await world.client.put('/bucket?policy', { body: policy })).status).toBe(204);
   await admin.must('PUT', '/limits/anonymous', { requestsPerSecond: 1 });
+  expect(await admin.must('GET', '/limits')).toEqual({ rows: [{ isAnonymous: true, requestsPerSecond: 1 }] });
   const from = async (address: string) =>
     (await world.anonymous.get('/bucket/key', { headers: { 'x-forwarded-for': address } })).status;
   expect([await from('192.0.2.1'), await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([

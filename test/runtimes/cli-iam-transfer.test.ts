@@ -179,7 +179,7 @@ test('an export leaves out an account that cannot be read and ends with 1; one w
   const exported = () => finished(['admin', 'iam', 'export', '--to', file], env);
   expect(await exported()).toMatchObject({
     code: 1,
-    stdout: `1 records are in ${file}\n`,
+    stdout: `1 record is in ${file}\n`,
     stderr: 'sluice: the account ann is left out: its row is damaged\n',
   });
   const lines = (await readFile(file, 'utf8')).trim().split('\n');

@@ -106,8 +106,7 @@ async function startWorker(): Promise<Example> {
     input: join(examples, 'worker.ts'),
     platform: 'neutral',
     resolve: { mainFields: ['module', 'main'], conditionNames: ['workerd', 'worker', 'browser', 'import'] },
-    // `directory()` and `s3()` would load it.
-    external: [/^node:/, /runtime\/compose\//],
+    external: [/^node:/],
     logLevel: 'silent',
   });
   const { output } = await build.generate({ format: 'esm', codeSplitting: false });

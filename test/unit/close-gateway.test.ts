@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { directory, type OpenGateway, openGateway } from '../../src/mod.ts';
+import { directory, memory, type OpenGateway, openGateway } from '../../src/mod.ts';
 import { signer, toRequest } from '../support/sign.ts';
 
 const me = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
@@ -39,4 +39,21 @@ test('close() waits for an upload that is under way, and the next gateway has it
   await closing;
   await using second = await openGateway(options);
   expect(await (await send(second, { path: '/photos/cat' })).text()).toBe('meow');
+});
+
+test('close() that is called again waits for the first call, and a later request gets 503', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-close-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  for (const storage of [memory(), directory(folder)]) {
+    await using gateway = await openGateway({ credentials: [me], storage });
+    await send(gateway, { method: 'PUT', path: '/photos' });
+    const first = gateway.close();
+    expect(gateway.close()).toBe(first);
+    await first;
+    const late = await send(gateway, { path: '/photos' });
+    expect([late.status, await late.text()]).toEqual([
+      503,
+      expect.stringContaining('The gateway is closed.'),
+    ]);
+  }
 });

@@ -5,7 +5,7 @@ import { createServer, type RequestListener, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openAdminClient } from '../../src/admin-client.ts';
 import {
   type AccessKey,
@@ -171,6 +171,12 @@ test('presign and presignPost refuse callers without types that leave out option
   expect(() => untyped['presignPost']?.({ expiresSeconds: 60, key: 'k', bucket: 'b/c' })).toThrow(
     /^presignPost: origin must be .*; bucket must be the name/,
   );
+  const bare = gateway as unknown as Record<string, () => unknown>;
+  expect(() => bare['presign']?.()).toThrow(/^presign: method must be one of/);
+  expect(() => bare['presignPost']?.()).toThrow(/^presignPost: origin must be/);
+  expect(() => untyped['presign']?.({ ...link, key: 'k', expiresSeconds: '60' })).toThrow(
+    'expiresSeconds is "60"; it must be a whole number',
+  );
 });
 
 test.each([
@@ -248,6 +254,21 @@ describe('presignPost', () => {
     expect((await post(gateway, moved)).status).toBe(403);
     const further = { ...form, fields: { ...form.fields, 'x-amz-meta-more': 'x' } };
     expect((await post(gateway, further)).status).toBe(403);
+  });
+
+  test('leaves no timer of a form that is refused before its file is read', async () => {
+    await using gateway = await open();
+    const form = gateway.presignPost({ ...ask, contentType: 'image/' });
+    const set = vi.spyOn(globalThis, 'setTimeout');
+    const cleared = vi.spyOn(globalThis, 'clearTimeout');
+    onTestFinished(() => void vi.restoreAllMocks());
+    expect((await post(gateway, form, { type: 'text/plain' })).status).toBe(403);
+    // SVC_BODY_TIMEOUT
+    const timers = set.mock.calls.flatMap(([, ms], index) =>
+      ms === 30_000 ? [set.mock.results[index]] : [],
+    );
+    expect(timers).toHaveLength(1);
+    expect(cleared.mock.calls.flat()).toContain(timers[0]?.value);
   });
 
   test('keeps the name of the file, and bounds its size and type', async () => {

@@ -1,5 +1,5 @@
 /** The fetch runtime: the gateway's request from a Request, and a Response from its reply. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { memory, openGateway, silentTelemetry, type Telemetry } from '../../src/mod.ts';
 import { type FetchFacts, fromRequest, toResponse } from '../../src/protocol/fetch.ts';
 import { WireHeaders } from '../../src/protocol/wire.ts';
@@ -128,6 +128,34 @@ test('the signal is the request’s', () => {
   const { signal } = fromRequest(new Request('http://h/', { signal: controller.signal }));
   controller.abort();
   expect(signal.aborted).toBe(true);
+});
+
+test('an abort ends the read of a body that has nothing to read, and cancels the body', async () => {
+  const cancel = vi.fn();
+  const body = new ReadableStream<Uint8Array>({ start: (stream) => stream.enqueue(bytes('meow')), cancel });
+  const controller = new AbortController();
+  const { signal } = controller;
+  const init = { method: 'PUT', body, signal, duplex: 'half' };
+  const { body: pieces } = fromRequest(new Request('http://h/photos/cat', init));
+  const reading = (pieces as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
+  expect((await reading.next()).value).toEqual(bytes('meow'));
+  // The second piece never comes.
+  const waiting = reading.next();
+  controller.abort(new Error('the application gave up'));
+  await expect(waiting).rejects.toThrow('the application gave up');
+  expect(cancel).toHaveBeenCalledOnce();
+});
+
+test('a PUT that was aborted before it began stores nothing', async () => {
+  const me = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
+  await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  const link = { origin: 'http://h', bucket: 'photos', expiresSeconds: 60 } as const;
+  const send = (method: 'PUT' | 'HEAD', key: string, init: RequestInit = {}): Promise<Response> =>
+    gateway.fetch(new Request(gateway.presign({ ...link, method, key }), { method, ...init }));
+  await send('PUT', '');
+  const headers = { 'content-length': '4' };
+  const put = await send('PUT', 'cat', { body: 'meow', headers, signal: AbortSignal.abort() });
+  expect([put.status, (await send('HEAD', 'cat')).status]).toEqual([400, 404]);
 });
 
 test('a streamed reply copies buffers that are used again', async () => {

@@ -1,4 +1,6 @@
 /** `sluice/testing`: an S3 server in the process of the test, whose time and faults are the test's. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import {
   CopyObjectCommand,
   CreateBucketCommand,
@@ -81,6 +83,8 @@ describe('seed', () => {
 
   test('is refused with the reason', async () => {
     await expect(s3.seed({ Photos_: {} })).rejects.toThrow('InvalidBucketName');
+    const untyped = { photos: { cat: 5 as unknown as string } };
+    await expect(s3.seed(untyped)).rejects.toThrow('seed: the body of photos/cat must be a string');
   });
 
   test('of the options comes back with reset', async () => {
@@ -151,7 +155,26 @@ describe('fail', () => {
     expect(() => s3.fail({ next: 'SlowDwon' })).toThrow('SlowDwon is no known error code; SlowDown is one');
     expect(() => s3.fail({ next: 'SlowDown', operation: 'PutObjekt' })).toThrow('PutObject is one');
     expect(() => s3.fail({ next: 'SlowDown', count: 0 })).toThrow('from 1');
+    const untyped = s3 as unknown as { fail(fault: object): void };
+    expect(() => untyped.fail({ code: 'SlowDown' })).toThrow('undefined is no known error code');
   });
+});
+
+test('a start that fails says why, and nothing of it keeps the process alive', async () => {
+  const module = new URL('../../src/runtime/testing/test-server.ts', import.meta.url).href;
+  const { port } = new URL(s3.endpoint);
+  const script = `const { startTestServer } = await import(${JSON.stringify(module)});
+    for (const options of [{ seed: { Photos_: {} } }, { port: ${port} }, { prot: 1 }])
+      await startTestServer(options).catch(({ message }) => console.log(message.slice(0, 60)));
+    console.log('timers: ' + process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length);`;
+  const args = ['--input-type=module', '--eval', script];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  expect(stdout.trim().split('\n')).toEqual([
+    expect.stringMatching(/^seed: PUT \/Photos_ was refused/),
+    expect.stringContaining('EADDRINUSE'),
+    'prot is no known option; port is one',
+    'timers: 0',
+  ]);
 });
 
 test('latency delays the operation that it names, until it is 0', async () => {

@@ -298,7 +298,7 @@ export const DeleteAnonymousLimit: AdminHandler<'DeleteAnonymousLimit'> = remove
 export const ListLimits: AdminHandler<'ListLimits'> = async ({ metadata }) => {
   const rows = (await readRateLimits(metadata)).map(({ scope, name, limit }) => {
     const [kind = '', id = ''] = scope.split(/:(.*)/s);
-    const of = { account: { account: id }, bucket: { bucket: name } }[kind];
+    const of = { account: { account: id }, bucket: { bucket: name }, anonymous: { isAnonymous: true } }[kind];
     return { ...of, ...limit };
   });
   return jsonReply({ rows });

@@ -57,11 +57,16 @@ const ofAnonymous = rowsFor('/limits/anonymous', 'each address that sends anonym
 export const limitRows = {
   ListLimits: {
     on: 'GET /limits',
-    doc: 'Lists all rate limits: each is of the named account or bucket, else of each anonymous address.',
+    doc: 'Lists all rate limits: each is of the named account or bucket, or, with `isAnonymous`, of each address that sends anonymous requests.',
     lists: { rows: ['accounts/{account}', 'buckets/{bucket}'] },
     reply: jsonObject({
       rows: jsonRows(
-        jsonObject({ account: jsonOptional(jsonText()), bucket: jsonOptional(jsonText()), ...fields }),
+        jsonObject({
+          account: jsonOptional(jsonText()),
+          bucket: jsonOptional(jsonText()),
+          isAnonymous: jsonOptional(jsonBoolean),
+          ...fields,
+        }),
       ),
     }),
   },

@@ -167,7 +167,8 @@ async function runExport(args: readonly string[]): Promise<boolean> {
     });
     await file.write(`${JSON.stringify(end)}\n`);
     await file.sync();
-    process.stdout.write(`${end.records} records are in ${printable(input.to)}\n`);
+    const counted = end.records === 1 ? '1 record is' : `${end.records} records are`;
+    process.stdout.write(`${counted} in ${printable(input.to)}\n`);
     return end.leftOut === undefined;
   } catch (cause) {
     // So that the command can be run again: it writes new files only.

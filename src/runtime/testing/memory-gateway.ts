@@ -90,8 +90,10 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
       for (const [bucket, objects] of Object.entries(seed)) {
         await put(`/${bucket}`, { body: '' });
         for (const [key, input] of Object.entries(objects)) {
-          const isBody = typeof input === 'string' || input instanceof Uint8Array;
-          await put(`/${bucket}/${key.split('/').map(encode).join('/')}`, isBody ? { body: input } : input);
+          const seeded = isBody(input) ? { body: input } : input;
+          if (!isBody(seeded.body))
+            throw new TypeError(`seed: the body of ${bucket}/${key} must be a string or a Uint8Array`);
+          await put(`/${bucket}/${key.split('/').map(encode).join('/')}`, seeded);
         }
       }
     },
@@ -107,6 +109,9 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
     close,
   };
 }
+
+const isBody = (input: unknown): input is string | Uint8Array =>
+  typeof input === 'string' || input instanceof Uint8Array;
 
 /** Sends PUT requests of the configured credentials. @throws Error for one that is refused */
 function putter(

@@ -115,6 +115,17 @@ export interface TestServer extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+const optionNames = [
+  'port',
+  'host',
+  'region',
+  'credentials',
+  'seed',
+  'targets',
+  'onRequest',
+  'log',
+] as const satisfies readonly (keyof TestServerOptions)[];
+
 /** The latest entries of `events` and `requests`. */
 const recordsMax = 10_000;
 const defaultCredentials: TestCredentials = { accessKeyId: 'sluice', secretAccessKey: 'sluice-secret' };
@@ -159,6 +170,7 @@ function remember<T>(list: T[], entry: T): void {
 
 /** Starts a server on a free port of this machine. @throws Error for options that are wrong, and for a port that is taken */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  for (const name of Object.keys(options)) assertKnown('option', name, optionNames);
   const { credentials = defaultCredentials, log } = options;
   const config = buildConfig(options);
   const events: ObservedEvent[] = [];
@@ -166,7 +178,13 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const faults = new Faults();
   const open = async (): Promise<MemoryGateway> => {
     const opened = openMemoryGateway(config, { log, onEvent: (event) => remember(events, event) });
-    await opened.seed(options.seed ?? {});
+    try {
+      await opened.seed(options.seed ?? {});
+    } catch (cause) {
+      // Its timers would keep the process of the test alive.
+      await opened.close();
+      throw cause;
+    }
     return opened;
   };
   let current = await open();
@@ -175,7 +193,12 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     options.onRequest?.(request);
   };
   const handle = observed(config, { faults, answered, gateway: () => current });
-  const { url: endpoint, close: closeServer } = await serve({ gateway: { handle }, config });
+  const { url: endpoint, close: closeServer } = await serve({ gateway: { handle }, config }).catch(
+    async (cause: unknown) => {
+      await current.close();
+      throw cause;
+    },
+  );
   const { SVC_REGION: region } = config;
   const { accessKeyId, secretAccessKey } = credentials;
   const close = async (): Promise<void> => {
@@ -339,7 +362,7 @@ const isMet = ({ operation, bucket, key }: RequestFilter, asked: AskedRequest): 
 /** @throws RangeError that names the nearest known one */
 function assertKnown(what: string, name: string, known: readonly string[]): void {
   if (known.includes(name)) return;
-  const close = nearest(name, known);
+  const close = typeof name === 'string' ? nearest(name, known) : undefined;
   throw new RangeError(`${name} is no known ${what}${close === undefined ? '' : `; ${close} is one`}`);
 }
 
