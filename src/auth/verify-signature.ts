@@ -25,21 +25,21 @@ const ownSecret: SecretFinder = { findSecrets: async ({ secretKey }) => [{ secre
 
 /**
  * Verifies with the secrets one of which must have made the signature of a known key. Those of a cached row of the bucket refuse nothing:
- * the stored row may have others.
+ * the stored row may have others. Not an async function, which would allocate more in every request.
  */
-export async function withSecrets<T>(
+export const withSecrets = <T>(
   { credential }: KnownKey,
   { secrets = ownSecret }: Pick<AuthenticationOptions, 'secrets'>,
   verify: (secrets: readonly SigningSecret[]) => T,
-): Promise<T> {
-  try {
-    return verify(await secrets.findSecrets(credential));
-  } catch (cause) {
-    const stored = cause instanceof Refusal ? await secrets.findSecretsAgain?.(credential) : undefined;
-    if (stored === undefined) throw cause;
-    return verify(stored);
-  }
-}
+): Promise<T> =>
+  secrets
+    .findSecrets(credential)
+    .then(verify)
+    .catch(async (cause: unknown) => {
+      const stored = cause instanceof Refusal ? await secrets.findSecretsAgain?.(credential) : undefined;
+      if (stored === undefined) throw cause;
+      return verify(stored);
+    });
 
 /** The caller that a verified signature proves. Every kind of version-4 signature ends here. */
 export function proveCaller(

@@ -116,12 +116,16 @@ class ReadKey implements BucketKey {
   }
 
   /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable: there is no fallback */
-  async #secretsOf(bucket: BucketRow | undefined, credential: Credential): Promise<readonly SigningSecret[]> {
+  #secretsOf(
+    bucket: BucketRow | undefined,
+    credential: Credential,
+  ): readonly SigningSecret[] | Promise<readonly SigningSecret[]> {
     this.signedWith = signingKeyIdentity(bucket?.signingKey);
     if (bucket?.signingKey === undefined) return [{ secret: credential.secretKey }];
     const key = signingKeyIdentity(bucket.signingKey);
-    const secret = await signingSecret(this.#ctx, bucket, bucket.signingKey);
-    return secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret });
+    return signingSecret(this.#ctx, bucket, bucket.signingKey).then((secret) =>
+      secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret }),
+    );
   }
 
   /** From the cache, where reading the row is a round trip. */
