@@ -29,6 +29,8 @@ export interface AdminAsk<N extends AdminOperationName> {
   readonly body?: Plain<AdminBody<N>>;
   /** The ETag of the state that a change replaces. */
   readonly ifMatch?: string;
+  /** The change applies only while nothing is set. */
+  readonly ifNoneMatch?: '*';
   readonly idempotencyKey?: string;
   readonly signal?: AbortSignal;
 }
@@ -101,6 +103,7 @@ export function openAdminClient(options: AdminClientOptions): AdminClient {
         host,
         ...(content === '' ? {} : { 'content-type': 'application/json' }),
         ...(ask.ifMatch === undefined ? {} : { 'if-match': ask.ifMatch }),
+        ...(ask.ifNoneMatch === undefined ? {} : { 'if-none-match': ask.ifNoneMatch }),
         ...(ask.idempotencyKey === undefined ? {} : { 'idempotency-key': ask.idempotencyKey }),
       },
       payloadHash: toHex(hasher.once('sha256', utf8.encode(content))),

@@ -74,6 +74,7 @@ export async function send<N extends AdminOperationName>(name: N, ask: Ask<N>): 
   if (method !== 'GET' && csrfToken !== undefined) headers['x-csrf-token'] = csrfToken;
   if (ask.body !== undefined) headers['content-type'] = 'application/json';
   if (ask.ifMatch !== undefined) headers['if-match'] = ask.ifMatch;
+  if (ask.ifNoneMatch !== undefined) headers['if-none-match'] = ask.ifNoneMatch;
   if (ask.idempotencyKey !== undefined) headers['idempotency-key'] = ask.idempotencyKey;
   try {
     return await fetch(addressOf(name, ask), {

@@ -109,6 +109,8 @@ export const de: Text = {
     trace: 'Trace',
     request: 'Anfrage',
     refused: 'Das Gateway hat dies abgelehnt.',
+    unexplained:
+      'Das Gateway oder ein Proxy davor hat mit einem Fehler geantwortet und keinen Grund genannt.',
     unreachable: 'Das Gateway antwortet nicht.',
     unreachableHint: 'Es wird von selbst wieder versucht. Was Sie sehen, kann veraltet sein.',
     failed: 'Dies konnte nicht angezeigt werden.',

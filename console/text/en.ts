@@ -108,6 +108,7 @@ export const en = {
     trace: 'Trace',
     request: 'Request',
     refused: 'The gateway refused this.',
+    unexplained: 'The gateway, or a proxy before it, answered with an error and gave no reason.',
     unreachable: 'The gateway does not answer.',
     unreachableHint: 'It is tried again by itself. What you see may be old.',
     failed: 'This could not be shown.',

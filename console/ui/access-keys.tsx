@@ -23,6 +23,7 @@ const w = words({
     activate: 'Activate',
     deactivate: 'Deactivate',
     remove: 'Delete',
+    removeTitle: (key: string) => `Delete ${key}?`,
     deactivateText: 'Requests that are signed with this key are refused at once.',
     removeText: 'Requests that are signed with this key are refused at once, and the key cannot be restored.',
     ownText: 'It is the key of this log-in, which ends too.',
@@ -42,6 +43,7 @@ const w = words({
     activate: 'Aktivieren',
     deactivate: 'Deaktivieren',
     remove: 'Löschen',
+    removeTitle: (key) => `${key} löschen?`,
     deactivateText: 'Anfragen mit diesem Schlüssel werden sofort abgelehnt.',
     removeText:
       'Anfragen mit diesem Schlüssel werden sofort abgelehnt, und er lässt sich nicht wiederherstellen.',
@@ -168,7 +170,7 @@ export function AccessKeys({ keys, own, hasUse = true, onCreate, onPut, onRemove
       )}
       {asking !== undefined && (
         <Confirm
-          title={asking.to === 'remove' ? `${w.remove}: ${asking.about}` : w.rotateTitle(asking.about)}
+          title={asking.to === 'remove' ? w.removeTitle(asking.about) : w.rotateTitle(asking.about)}
           text={
             <>
               {{ deactivate: w.deactivateText, remove: w.removeText, rotate: w.rotateText }[asking.to]}{' '}

@@ -19,6 +19,8 @@ export function Dialog({ title, hideTitle = false, class: className = '', childr
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
+    // Otherwise the button that closes has the focus.
+    dialog.current?.querySelector<HTMLElement>('input, select, textarea')?.focus();
     return () => {
       if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
     };

@@ -91,11 +91,12 @@ export function Failure({
   if (!(error instanceof Refused))
     return <PlainFailure text={t.ui.failed} hint={String(error)} onRetry={onRetry} />;
   const { code, message, requestId, status } = error;
+  const hasReason = message !== '' && message !== code && message !== `HTTP ${status}`;
   return (
     <div class="failure" role="alert">
       <Icon name="error" size={20} />
       <div class="failure-text">
-        <p dir="auto">{message}</p>
+        <p dir="auto">{hasReason ? message : t.ui.unexplained}</p>
         <p class="quiet">
           <span class="code">{code === '' ? `HTTP ${status}` : code}</span>
           {requestId !== '' && (

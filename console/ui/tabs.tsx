@@ -5,6 +5,7 @@ import { PageLink } from '../app/page-link.tsx';
 import { type PageName, pageOf } from '../app/pages.ts';
 import { t } from '../text/text.ts';
 import { Icon } from './icons.tsx';
+import { Skeleton } from './states.tsx';
 
 interface TabsProps {
   readonly label: string;
@@ -69,4 +70,11 @@ export const Card = ({ title, actions, children, class: className = '' }: CardPr
     )}
     {children}
   </section>
+);
+
+/** Instead of cards, until it is known which of them the caller may see. */
+export const LoadingCard = () => (
+  <Card>
+    <Skeleton rows={4} />
+  </Card>
 );

@@ -136,6 +136,30 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     expect(await stored(limits)).toMatchObject({ requestsPerSecond: 60 });
   });
 
+  test('the first rate limit and the first quota of an account replace none that another client sets meanwhile', async () => {
+    const account = 'first-limits';
+    const quota = `/admin/v1/iam/users/${account}/quota`;
+    const limits = `/admin/v1/accounts/${account}/limits`;
+    await send(world.server, 'POST', '/admin/v1/accounts', { body: JSON.stringify({ account }) });
+    await using tab = await world.open(`/iam/accounts?open=${account}`);
+    const { page } = tab;
+    for (const [at, label, body] of [
+      [quota, 'Buckets at most', { maxBuckets: 7 }],
+      [limits, 'Requests per second', { requestsPerSecond: 77 }],
+    ] as const) {
+      await page.route(`**${at}*`, async (route) => {
+        if (route.request().method() === 'PUT')
+          await send(world.server, 'PUT', at, { body: JSON.stringify(body) });
+        await route.continue();
+      });
+      const form = page.locator('form').filter({ has: page.getByLabel(label) });
+      await form.getByLabel(label).fill('6');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await form.getByText('PreconditionFailed').waitFor();
+      expect(await (await send(world.server, 'GET', at)).json()).toMatchObject(body);
+    }
+  });
+
   test('a user is created with a policy and a key in one form; the key is rotated', async () => {
     await using tab = await world.open('/iam/users');
     const { page } = tab;

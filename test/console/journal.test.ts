@@ -239,7 +239,8 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
     await dialog.waitFor({ state: 'detached' });
     await page.getByLabel('Key prefix').fill('nothing');
     await page.getByLabel('Key prefix').press('Enter');
-    await page.getByText('There is no version.').first().waitFor();
+    await page.getByText('No key begins with “nothing”.').first().waitFor();
+    expect(await page.getByText('There is no version.').count()).toBe(0);
   });
 
   test('versions are hidden from callers that may not list them, and shown to the tenant that owns the bucket', async () => {

@@ -89,4 +89,31 @@ describe.skipIf(noChromium !== undefined)('the keyboard', () => {
     await using tab = await world.open(address, { beside: loggedIn });
     expect(await walk(tab)).toEqual({ missed: [], unseen: [], disordered: [] });
   });
+
+  test('a dialog begins at the field to be filled, Esc closes it and then its panel, and each time the focus returns to what opened it', async () => {
+    await using tab = await world.open('/clusters', { beside: loggedIn });
+    const { page } = tab;
+    const focused = () =>
+      expect.poll(() => page.evaluate(() => document.activeElement?.textContent), { timeout: 60_000 });
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    const panel = page.getByRole('region', { name: 'default' });
+    await panel.getByRole('button', { name: 'Evacuate' }).focus();
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Evacuate default?' });
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await focused().toBe('Evacuate');
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await focused().toContain('default');
+    await tab.go('/buckets/photos/danger');
+    await page.getByRole('button', { name: 'Empty the bucket' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Type photos to confirm').and(page.locator(':focus')).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await focused().toBe('Empty the bucket');
+  });
 });

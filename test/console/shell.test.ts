@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
+import { addressOf, builtPages } from './addresses.ts';
 import { installTime, passTime } from './hour.ts';
 import { openUser } from './people.ts';
 import { answerRead, refusalsIn } from './reads.ts';
@@ -150,6 +151,100 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     expect(await rail(phone).isVisible()).toBe(false);
     const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
     for (const each of [desktop, tablet, phone]) expect(await each.page.evaluate(overflow)).toBe(0);
+  });
+
+  test('tabs that a phone has no room for are hinted at by a shadow at that edge, and the open tab is in view', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+    await using tab = await world.open('/buckets/photos/objects', { width: 'phone' });
+    const { page } = tab;
+    const nav = page.getByRole('navigation', { name: 'Bucket', exact: true });
+    /** What an edge looks like, above the words of the tabs. */
+    const edges = async (): Promise<readonly string[]> => {
+      const { x, y, width } = (await nav.boundingBox()) ?? { x: 0, y: 0, width: 0 };
+      const strip = async (left: number) => {
+        const clip = { x: left, y: y + 2, width: 8, height: 2 };
+        return (await page.screenshot({ clip })).toString('base64');
+      };
+      return [await strip(x), await strip(x + width / 2), await strip(x + width - 8)];
+    };
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await tab.go('/buckets/photos/objects');
+      const [begin, plain, more] = await edges();
+      expect(begin).toBe(plain);
+      expect(more).not.toBe(plain);
+      await tab.go('/buckets/photos/danger');
+      const [before, middle, end] = await edges();
+      expect(before).not.toBe(middle);
+      expect(end).toBe(middle);
+      await tab.go('/buckets/photos/settings');
+      const { x = 0, width = 0 } = (await nav.locator('.is-open').boundingBox()) ?? {};
+      expect(x).toBeGreaterThanOrEqual(16);
+      expect(x + width).toBeLessThanOrEqual(360 - 16);
+    }
+  });
+
+  test('the placeholders of filters are not cut on a phone, in both languages', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+    for (const locale of ['en-US', 'de-DE']) {
+      await using tab = await world.open('/', { width: 'phone', locale });
+      for (const path of ['/audit', '/buckets', '/buckets/photos/versions', '/traces']) {
+        await tab.go(path);
+        const cut: string[] = [];
+        for (const input of await tab.page.locator('.filter input').all()) {
+          const [placeholder, begin, width] = await input.evaluate((element) => {
+            const { font, paddingLeft } = getComputedStyle(element);
+            const context = new OffscreenCanvas(1, 1).getContext('2d');
+            if (context === null) throw new Error('no canvas');
+            context.font = font;
+            const text = (element as HTMLInputElement).placeholder;
+            return [text, Number.parseFloat(paddingLeft), context.measureText(text).width] as const;
+          });
+          const { x = 0, y = 0, height = 0 } = (await input.boundingBox()) ?? {};
+          // The text alone, with its last letter: an input of more room shows the same where nothing is cut.
+          const clip = { x: x + begin, y: y + 8, width: Math.ceil(width), height: height - 16 };
+          const shoot = async () => (await tab.page.screenshot({ clip, fullPage: true })).toString('base64');
+          const before = await shoot();
+          await input.evaluate((element) => {
+            element.style.width = `${element.clientWidth + 100}px`;
+          });
+          if ((await shoot()) !== before) cut.push(placeholder);
+        }
+        expect(cut, `${locale} ${path}`).toEqual([]);
+      }
+    }
+  });
+
+  test('every page shows that it loads while the gateway has not answered', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+    await using tab = await world.open('/me');
+    const { page } = tab;
+    await page.route(/\/admin\/v1\/(?!session$)|\/photos\/?\?/, () => {});
+    // The others read nothing before the caller has filled a form.
+    const reading = builtPages.filter((name) => name !== 'me' && name !== 'why');
+    for (const name of reading) {
+      await page.goto(`${world.server.url}/console${addressOf(name, 'typical')}`);
+      const skeleton = page.locator('.content .skeleton.is-late').first();
+      await skeleton.waitFor().catch((cause: unknown) => {
+        throw new Error(`${name} shows nothing`, { cause });
+      });
+    }
+  });
+
+  test('an error of a proxy, which has no reason, is told apart from the sentences of the gateway', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/me');
+    const { page } = tab;
+    const html = { status: 500, contentType: 'text/html', body: '<h1>oops</h1>' };
+    await page.route(/\/admin\/v1\/(?!session)/, (route) => route.fulfill(html));
+    await page.goto(`${world.server.url}/console/clusters`);
+    const failure = page.getByRole('alert');
+    await failure.getByText('answered with an error and gave no reason').waitFor();
+    expect(await failure.getByText('HTTP 500').count()).toBe(1);
+    await failure.getByRole('button', { name: 'Try again' }).waitFor();
   });
 
   test('shows a banner for each new set of warnings until that is dismissed', async () => {

@@ -591,6 +591,14 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     const alice = testCredentials.alice;
     await send(world.server, 'PUT', '/left', { as: alice });
     await leaveOpen(world.server, ['left/one.bin', 'left/two\u202E.bin'], { bytes: 2_048, as: alice });
+    await using german = await world.open('/buckets/left/uploads', { as: alice, locale: 'de-DE' });
+    await german.page.getByLabel('Alle gezeigten auswählen').check();
+    await german.page.getByRole('button', { name: 'Abbrechen (2)' }).click();
+    const asked = german.page.getByRole('dialog', { name: '2 Uploads abbrechen?' });
+    expect(await asked.locator('form').getByRole('button').allTextContents()).toEqual([
+      'Uploads abbrechen',
+      'Abbrechen',
+    ]);
     await using tab = await world.open('/buckets/left/objects', { as: alice });
     const { page } = tab;
     await page.getByRole('link', { name: 'Open uploads' }).click();

@@ -149,6 +149,29 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     expect(await stored()).toMatchObject({ maxObjects: 88 });
   });
 
+  test('the first quota of a bucket replaces none that another client sets between the reading of the form and its write', async () => {
+    const at = '/admin/v1/buckets/fresh/quota';
+    await using tab = await world.open('/buckets/fresh/usage?quota=1');
+    const panel = tab.page.getByRole('region', { name: 'Set quota' });
+    await panel.getByLabel('Objects').fill('88');
+    await tab.page.route(`**${at}`, async (route) => {
+      if (route.request().method() === 'PUT')
+        await send(world.server, 'PUT', at, { body: JSON.stringify({ maxObjects: 99 }) });
+      await route.continue();
+    });
+    const save = panel.getByRole('button', { name: 'Save' });
+    await save.click();
+    await panel.getByText('PreconditionFailed').waitFor();
+    const stored = async () => (await send(world.server, 'GET', at)).json();
+    expect(await stored()).toMatchObject({ maxObjects: 99 });
+    await tab.page.unrouteAll();
+    await save.click();
+    await panel.getByText('Another client has set this to 99 meanwhile').waitFor();
+    await save.click();
+    await panel.waitFor({ state: 'detached' });
+    expect(await stored()).toMatchObject({ maxObjects: 88 });
+  });
+
   test('a bucket without a closed day says when one comes', async () => {
     await using tab = await world.open('/buckets/fresh/usage', { width: 'phone', scheme: 'dark' });
     await tab.page.getByText('No day of this span has been closed yet.').waitFor();

@@ -220,7 +220,7 @@ function Resyncs({ bucket, may }: Pick<PartProps, 'bucket' | 'may'>) {
         )}
         {isRunning && may('CancelReplicationResync') && (
           <ConfirmButton
-            title={`${w.cancel}: ${w.resyncing}?`}
+            title={w.cancelAsk}
             text={w.resynced(resync.queued)}
             action={w.cancel}
             onConfirm={() => cancel.mutateAsync({ path })}

@@ -37,7 +37,7 @@ export const w = words({
     answer: (count, size) => `${plural(count, 'Bucket', 'Buckets')} mit ${size}.`,
     answerFirst: (count) => `Mehr als ${plural(count, 'Bucket', 'Buckets')}.`,
     answerFound: (count, prefix) => `${plural(count, 'Bucket beginnt', 'Buckets beginnen')} mit „${prefix}“.`,
-    search: 'Nach dem Anfang des Namens suchen',
+    search: 'Nach dem Namensanfang suchen',
     name: 'Name',
     owner: 'Besitzer',
     objects: 'Objekte',

@@ -195,6 +195,7 @@ function AccountPanel({ name: account, allowed, onGone }: PanelProps) {
               <Switch
                 isOn={data.status === 'Active'}
                 off={w.suspend}
+                ask={w.suspendAsk}
                 on={w.activate}
                 name={account}
                 text={w.suspendText}

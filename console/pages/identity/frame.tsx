@@ -14,7 +14,7 @@ import { Panel } from '../../ui/dialog.tsx';
 import { Denied } from '../../ui/forbidden.tsx';
 import { Button, Select } from '../../ui/form.tsx';
 import type { Column } from '../../ui/short-table.tsx';
-import { Empty, Failure } from '../../ui/states.tsx';
+import { Empty, Failure, Skeleton } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { w } from './words.ts';
@@ -118,8 +118,10 @@ export function Frame<Row extends object>(props: FrameProps<Row>) {
             empty={<Empty icon="users" text={w.none[tab]} action={button} />}
             more={list.more}
           />
+        ) : allowed(operations.list) === false ? (
+          <Denied action={`admin:${operations.list}`} />
         ) : (
-          allowed(operations.list) === false && <Denied action={`admin:${operations.list}`} />
+          <Skeleton rows={4} />
         )}
       </Card>
       {open !== undefined && Details !== undefined && (
@@ -224,7 +226,7 @@ export function Remove({ tab, name, impact = [], onRemove, onGone }: RemoveProps
   return (
     <ConfirmButton
       icon="trash"
-      title={`${w.remove}: ${name}?`}
+      title={w.removeAsk(name)}
       text={w.removeText[tab]}
       impact={impact}
       typed={name}
@@ -240,6 +242,8 @@ export function Remove({ tab, name, impact = [], onRemove, onGone }: RemoveProps
 interface SwitchProps {
   readonly isOn: boolean;
   readonly off: string;
+  /** The question before it is turned off. */
+  readonly ask: (name: string) => string;
   readonly on: string;
   readonly name: string;
   readonly text: string;
@@ -247,7 +251,7 @@ interface SwitchProps {
 }
 
 /** Turns an account or user off, after a confirmation, and on again. */
-export function Switch({ isOn, off, on, name, text, onTurn }: SwitchProps) {
+export function Switch({ isOn, off, ask, on, name, text, onTurn }: SwitchProps) {
   const [isAsking, setAsking] = useState(false);
   const [error, setError] = useState<unknown>();
   const turnOn = () => {
@@ -262,7 +266,7 @@ export function Switch({ isOn, off, on, name, text, onTurn }: SwitchProps) {
       {error !== undefined && <Failure error={error} />}
       {isAsking && (
         <Confirm
-          title={`${off}: ${name}?`}
+          title={ask(name)}
           text={text}
           action={off}
           onConfirm={() => onTurn(false)}

@@ -6,7 +6,7 @@ import { isMissing, request } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
-import { findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
+import { conditionOnPresent, findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { writeSize } from '../../ui/values.tsx';
 import { may, Part } from './frame.tsx';
@@ -32,10 +32,6 @@ interface Present<Name extends string> {
   readonly json: NumbersProps<Name>['values'];
   readonly etag: string | undefined;
 }
-
-/** The condition of a change of what was read. */
-const conditionOf = (present: Pick<Present<never>, 'etag'> | undefined) =>
-  present?.etag === undefined ? {} : { ifMatch: present.etag };
 
 function orMissing(cause: unknown): undefined {
   if (isMissing(cause)) return undefined;
@@ -157,7 +153,7 @@ export function Quota({ account, user, allowed }: QuotaProps) {
       readPresent={() => request('GetUserQuota', ask).catch(orMissing)}
       onSave={
         may(allowed, 'PutUserQuota')
-          ? (body, present) => put.mutateAsync({ ...ask, ...conditionOf(present), body })
+          ? (body, present) => put.mutateAsync({ ...ask, ...conditionOnPresent(present), body })
           : undefined
       }
     />
@@ -179,7 +175,7 @@ export function Limits({ account, allowed }: Omit<QuotaProps, 'user'>) {
     present: Present<string> | undefined,
   ) => {
     const limits = Object.entries({ ...present?.json, ...changed }).filter(([, value = 0]) => value > 0);
-    const condition = conditionOf(present);
+    const condition = conditionOnPresent(present);
     if (limits.length > 0) await put.mutateAsync({ path, ...condition, body: Object.fromEntries(limits) });
     else if (present !== undefined) await remove.mutateAsync({ path, ...condition });
   };

@@ -199,6 +199,7 @@ function UserPanel({ account, name, allowed, onGone }: PanelProps) {
               <Switch
                 isOn={data.status === 'Active'}
                 off={w.disable}
+                ask={w.disableAsk}
                 on={w.enable}
                 name={name}
                 text={w.disableText}

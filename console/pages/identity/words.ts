@@ -68,20 +68,24 @@ export const w = words({
     saved: 'Saved.',
     noNumber: (text: string) => `“${text}” is no number or size.`,
     suspend: 'Suspend',
+    suspendAsk: (name: string) => `Suspend ${name}?`,
     activate: 'Reactivate',
     suspendText:
       'Every key, user, role and session of the account is refused at once, until it is reactivated.',
     disable: 'Disable',
+    disableAsk: (name: string) => `Disable ${name}?`,
     enable: 'Enable',
     disableText: 'The keys and sessions of the user are refused at once, until it is enabled.',
     remove: 'Delete',
+    removeAsk: (name: string) => `Delete ${name}?`,
     removeText: {
       accounts:
-        'The account with its users, groups, roles, policies and keys. It is refused while the account owns a bucket.',
-      users: 'It is refused while the user has keys, policies, groups or MFA devices.',
-      groups: 'It is refused while the group has users or policies.',
-      roles: 'It is refused while the role has policies.',
-      policies: 'The policy with all its versions. It is refused while the policy is attached.',
+        'Deletes the account with its users, groups, roles, policies and keys. The deletion is refused while the account owns a bucket.',
+      users: 'The deletion is refused while the user has keys, policies, groups or MFA devices.',
+      groups: 'The deletion is refused while the group has users or policies.',
+      roles: 'The deletion is refused while the role has policies.',
+      policies:
+        'Deletes the policy with all its versions. The deletion is refused while the policy is attached.',
     },
     usersOf: 'Users',
     billing: 'Billing',
@@ -215,21 +219,26 @@ export const w = words({
     saved: 'Gespeichert.',
     noNumber: (text) => `„${text}“ ist keine Zahl oder Größe.`,
     suspend: 'Sperren',
+    suspendAsk: (name) => `${name} sperren?`,
     activate: 'Wieder freigeben',
     suspendText:
       'Jeder Schlüssel, Benutzer, jede Rolle und Sitzung des Kontos wird sofort abgelehnt, bis es wieder freigegeben wird.',
     disable: 'Sperren',
+    disableAsk: (name) => `${name} sperren?`,
     enable: 'Freigeben',
     disableText:
       'Die Schlüssel und Sitzungen des Benutzers werden sofort abgelehnt, bis er freigegeben wird.',
     remove: 'Löschen',
+    removeAsk: (name) => `${name} löschen?`,
     removeText: {
       accounts:
-        'Das Konto mit seinen Benutzern, Gruppen, Rollen, Richtlinien und Schlüsseln. Es wird abgelehnt, solange ihm ein Bucket gehört.',
-      users: 'Es wird abgelehnt, solange der Benutzer Schlüssel, Richtlinien, Gruppen oder MFA-Geräte hat.',
-      groups: 'Es wird abgelehnt, solange die Gruppe Benutzer oder Richtlinien hat.',
-      roles: 'Es wird abgelehnt, solange die Rolle Richtlinien hat.',
-      policies: 'Die Richtlinie mit allen Versionen. Es wird abgelehnt, solange sie angehängt ist.',
+        'Löscht das Konto mit seinen Benutzern, Gruppen, Rollen, Richtlinien und Schlüsseln. Das Löschen wird abgelehnt, solange dem Konto ein Bucket gehört.',
+      users:
+        'Das Löschen wird abgelehnt, solange der Benutzer Schlüssel, Richtlinien, Gruppen oder MFA-Geräte hat.',
+      groups: 'Das Löschen wird abgelehnt, solange die Gruppe Benutzer oder Richtlinien hat.',
+      roles: 'Das Löschen wird abgelehnt, solange die Rolle Richtlinien hat.',
+      policies:
+        'Löscht die Richtlinie mit allen Versionen. Das Löschen wird abgelehnt, solange die Richtlinie angehängt ist.',
     },
     usersOf: 'Benutzer',
     billing: 'Abrechnung',

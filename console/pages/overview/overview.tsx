@@ -11,7 +11,7 @@ import { t } from '../../text/text.ts';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { ClusterState, WorkerState } from '../../ui/state-chip.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
-import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Card, LoadingCard, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from '../storage/class-words.ts';
 import { classColumns, classRows } from '../storage/classes.tsx';
@@ -60,6 +60,7 @@ export default function OverviewPage() {
         title={t.pages.overview}
         answer={<Answered health={health.data} classes={classes.data} clusters={clusters.data} />}
       />
+      {allowed('GetStorageHealth') === undefined && <LoadingCard />}
       <Requests enabled={may('GetRequestHistory')} />
       <Gateways enabled={may('GetStatus')} />
       <div class="cards">

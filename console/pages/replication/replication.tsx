@@ -289,7 +289,7 @@ function PeerDetails({ peer, allowed, onGone }: PeerProps) {
       {allowed('DeleteReplicationPeer') === true && (
         <div class="actions">
           <ConfirmButton
-            title={`${w.remove}: ${peer.id}?`}
+            title={w.removeAsk(peer.id)}
             text={w.removeText}
             typed={peer.id}
             action={w.remove}

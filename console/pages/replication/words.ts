@@ -35,6 +35,7 @@ export const w = words({
     check: 'Check',
     checkBucket: 'Bucket of the peer',
     remove: 'Remove peer',
+    removeAsk: (peer: string) => `Remove the peer ${peer}?`,
     removeText: 'Its keys are deleted here. It is refused while a rule names the peer.',
   },
   de: {
@@ -70,6 +71,7 @@ export const w = words({
     check: 'Prüfen',
     checkBucket: 'Bucket der Gegenstelle',
     remove: 'Gegenstelle entfernen',
+    removeAsk: (peer) => `Gegenstelle ${peer} entfernen?`,
     removeText: 'Ihre Schlüssel werden hier gelöscht. Abgelehnt, solange eine Regel die Gegenstelle nennt.',
   },
 });

@@ -11,7 +11,7 @@ import { AllLogins } from '../../ui/logins.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
-import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Card, LoadingCard, PageHead } from '../../ui/tabs.tsx';
 import { w } from './words.ts';
 
 type Setting = Answer<'ListSettings'>['rows'][number];
@@ -86,6 +86,7 @@ export default function SettingsPage() {
           )
         }
       />
+      {allowed('ListSettings') === undefined && <LoadingCard />}
       {may('GetLogLevel') && <LogLevel mayChange={may('PutLogLevel')} />}
       {may('ListLogins') && <AllLogins mayEnd={may('RevokeLogin')} />}
       {may('ListSettings') && (

@@ -9,7 +9,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
-import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Card, LoadingCard, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from './class-words.ts';
 import { classColumns, classRows } from './classes.tsx';
@@ -68,6 +68,7 @@ export default function StoragePage() {
           <Reading query={gc}>{(found) => <Deletions backlog={found} />}</Reading>
         </Card>
       )}
+      {allowed('GetStorageMeta') === undefined && <LoadingCard />}
       <Integrity allowed={allowed} hasBackups={meta.data?.backend === 'embedded'} />
       <p class="quiet foot">{w.polled}</p>
     </>

@@ -203,7 +203,7 @@ export const w = words({
     },
     selectAll: 'Alle gezeigten auswählen',
     selectOne: (name) => `${name} auswählen`,
-    abort: 'Abbrechen',
+    abort: 'Uploads abbrechen',
     abortCount: (count) => `Abbrechen (${count})`,
     abortAsk: (count) => `${plural(count, 'Upload', 'Uploads')} abbrechen?`,
     abortText:

@@ -6,7 +6,7 @@ import { formatNumber, t } from '../../text/text.ts';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
-import { findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
+import { conditionOnPresent, findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Meter } from '../../ui/progress.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Bytes, formatBytes, formatCount, writeSize } from '../../ui/values.tsx';
@@ -106,7 +106,7 @@ export function QuotaForm({ bucket: { name, quota }, mayGet, onClose }: QuotaFor
       return false;
     }
     const body: Limits = Object.fromEntries(changed.map(([limit, text]) => [limit, readLimit(text)]));
-    const condition = present?.etag === undefined ? {} : { ifMatch: present.etag };
+    const condition = mayGet ? conditionOnPresent(present) : {};
     await put.mutateAsync({ path: { name }, ...condition, body });
     onClose();
     return true;

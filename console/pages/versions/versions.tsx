@@ -1,6 +1,7 @@
 /** The versions of all objects of a bucket, delete markers among them: restored, brought back, or deleted for good. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
+import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import { PageLink } from '../../app/page-link.tsx';
@@ -166,11 +167,12 @@ export default function VersionsPage() {
   const shown = useMemo(() => (mayRemove ? [column, ...columns] : columns), [column, mayRemove]);
   const open = loaded?.find((row) => rowKey(row) === search['row']);
   if (allowed(list) === false) return <ForbiddenCard action={list.action} />;
+  const none = prefix === '' ? w.none : <bdi>{w.noPrefix(visible(prefix))}</bdi>;
   return (
     <>
       <div class="tools-line">
         <p class="answer">
-          {loaded !== undefined && <Answered rows={loaded} isPartial={found.hasNextPage} />}
+          {loaded !== undefined && <Answered rows={loaded} isPartial={found.hasNextPage} none={none} />}
         </p>
         {selected.length > 0 && (
           <Button icon="trash" onClick={() => setRemoving(selected)}>
@@ -205,10 +207,12 @@ export default function VersionsPage() {
             </>
           }
           empty={
-            loaded?.length === 0 ? (
+            loaded?.length !== 0 ? (
+              <Empty icon="search" text={w.noMatch} />
+            ) : prefix === '' ? (
               <Empty icon="clock" text={w.none} docs={w.noneHint} />
             ) : (
-              <Empty icon="search" text={w.noMatch} />
+              <Empty icon="search" text={none} />
             )
           }
           more={moreOf(found)}
@@ -239,8 +243,15 @@ export default function VersionsPage() {
 }
 
 /** What the loaded versions hold. */
-function Answered({ rows, isPartial }: { readonly rows: readonly Row[]; readonly isPartial: boolean }) {
-  if (rows.length === 0) return <>{w.none}</>;
+interface AnsweredProps {
+  readonly rows: readonly Row[];
+  readonly isPartial: boolean;
+  /** What is said where nothing was found. */
+  readonly none: ComponentChildren;
+}
+
+function Answered({ rows, isPartial, none }: AnsweredProps) {
+  if (rows.length === 0) return <>{none}</>;
   const markers = rows.filter(({ isMarker }) => isMarker).length;
   const old = rows.filter(matches.old).reduce((sum, { size }) => sum + size, 0);
   const parts = [
