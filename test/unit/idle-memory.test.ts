@@ -1,4 +1,5 @@
-/** When an idle process gives its memory back. */
+/** When an idle process gives its memory back, and how far the heap of a busy one grows. */
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -178,4 +179,20 @@ test('memory that cannot be released ends nothing, and is tried again after the 
   idle.answered();
   await pass(31, 0);
   expect(messages).toHaveLength(2);
+});
+
+test('a serving process collects its whole heap before it has doubled', () => {
+  // Objects that live long enough to leave the young generation, and then are garbage.
+  const churn =
+    'const ring = []; for (let n = 0; n < 15_000_000; n += 1) ring[n % 150_000] = { n, text: [n] };';
+  const path = join(import.meta.dirname, '../../src/runtime/processes/idle-memory.ts');
+  const bound = `import { boundHeapGrowth } from ${JSON.stringify(path)}; boundHeapGrowth();`;
+  const countCollections = (before: string): number => {
+    const options = ['--max-semi-space-size=16', '--trace-gc', '--input-type=module', '--eval'];
+    const { stdout } = spawnSync(process.execPath, [...options, before + churn], { encoding: 'utf8' });
+    return stdout.split('Mark-Compact').length - 1;
+  };
+  const unbounded = countCollections('');
+  expect(unbounded).toBeGreaterThan(2);
+  expect(countCollections(bound)).toBeGreaterThan(1.3 * unbounded);
 });

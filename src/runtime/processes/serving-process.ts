@@ -18,7 +18,7 @@ import { assertExpected } from '../expected-installation.ts';
 import { serve } from '../node/node-server.ts';
 import { asRefusal } from '../start-refusal.ts';
 import { joinSpread } from './connection-spread.ts';
-import { openIdleMemory } from './idle-memory.ts';
+import { boundHeapGrowth, openIdleMemory } from './idle-memory.ts';
 import { nodeDiagnostics, processName } from './node-diagnostics.ts';
 import { openLogLevel } from './node-log-level.ts';
 import { onStopSignals, processCount, processPlace } from './node-processes.ts';
@@ -37,6 +37,7 @@ export async function serveInProcess(
   { config, credentials }: Configuration,
   { warnings, isInit, onReady }: ServingOptions,
 ): Promise<number> {
+  boundHeapGrowth();
   const logLevel = openLogLevel(config.SVC_LOG_LEVEL);
   const telemetry = nodeTelemetry({ ...config, SVC_LOG_LEVEL: logLevel.get() });
   for (const warning of warnings) telemetry.log('WARN', warning);
