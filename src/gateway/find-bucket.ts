@@ -102,7 +102,11 @@ class ReadKey implements BucketKey {
 
   async findSecrets(credential: Credential): Promise<readonly SigningSecret[]> {
     this.#cached = this.#recentBucket();
-    return this.#secretsOf(this.#cached ?? (await this.#read())?.bucket, credential);
+    const bucket = this.#cached ?? (await this.#read())?.bucket;
+    // Most buckets have no key of their own, and a further async function would allocate more in every request.
+    return bucket?.signingKey === undefined
+      ? this.#ownSecret(credential)
+      : this.#secretsOf(bucket, credential);
   }
 
   /** Reads the row once at most, so a wrong signature costs what it costs where no row is cached. */
@@ -116,16 +120,17 @@ class ReadKey implements BucketKey {
   }
 
   /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable: there is no fallback */
-  #secretsOf(
-    bucket: BucketRow | undefined,
-    credential: Credential,
-  ): readonly SigningSecret[] | Promise<readonly SigningSecret[]> {
-    this.signedWith = signingKeyIdentity(bucket?.signingKey);
-    if (bucket?.signingKey === undefined) return [{ secret: credential.secretKey }];
+  async #secretsOf(bucket: BucketRow | undefined, credential: Credential): Promise<readonly SigningSecret[]> {
+    if (bucket?.signingKey === undefined) return this.#ownSecret(credential);
     const key = signingKeyIdentity(bucket.signingKey);
-    return signingSecret(this.#ctx, bucket, bucket.signingKey).then((secret) =>
-      secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret }),
-    );
+    this.signedWith = key;
+    const secret = await signingSecret(this.#ctx, bucket, bucket.signingKey);
+    return secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret });
+  }
+
+  #ownSecret({ secretKey }: Credential): readonly SigningSecret[] {
+    this.signedWith = undefined;
+    return [{ secret: secretKey }];
   }
 
   /** From the cache, where reading the row is a round trip. */
