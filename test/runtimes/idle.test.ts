@@ -9,7 +9,8 @@ import { sender } from './client.ts';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startServer({ env: { SVC_PROCESSES: '2' } });
+  // A young generation as large as Node chooses on a large machine: with that of a gateway, small requests would grow a process too little.
+  server = await startServer({ env: { SVC_PROCESSES: '2', NODE_OPTIONS: '--max-semi-space-size=64' } });
 });
 afterAll(() => server?.stop(), 120_000);
 
