@@ -46,24 +46,20 @@ export const settings = {
     listen('127.0.0.1:9000', 'The address that the gateway listens on; port 0 chooses a free port.'),
   ),
   SVC_ADMIN_LISTEN: onlyServer(
-    optional(listen('', 'A separate address for /admin, /console, /metrics, /healthz and /readyz.')),
+    optional(listen('', 'A separate address for /admin, /console, /metrics, /healthz, /readyz.')),
   ),
   ...consoleSettings,
   SVC_DATA_DIR: optional(
     filePath('The directory of the embedded and file backends; created when it is missing.'),
   ),
   SVC_CREDENTIALS: secret(
-    optional(
-      credentials(
-        'The configured access keys, as a JSON array. If none are configured, a root key is created.',
-      ),
-    ),
+    optional(credentials('The access keys, as a JSON array. Without any, a root key is created.')),
   ),
   SVC_CREDENTIALS_FILE: onlyServer(optional(filePath('A file with the same JSON array as SVC_CREDENTIALS.'))),
   SVC_MASTER_KEY_FILE: inDataDir(
     optional(
       filePath(
-        'The master keys that encrypt secrets at rest: base64 of 32 bytes on each line, the current key first. A missing file is created only in the data directory.',
+        'The master keys that encrypt secrets at rest: base64 of 32 bytes on each line, the current one first. A missing file is created only in the data directory.',
       ),
     ),
     'master.key',
@@ -81,7 +77,7 @@ export const settings = {
     choice({
       of: dataBackendNames,
       fallback: 'memory',
-      doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks of the gateway alone.',
+      doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
     }),
     'file',
   ),
@@ -91,13 +87,13 @@ export const settings = {
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],
-    doc: 'How long users, keys and policies are cached, and buckets for GET and HEAD of objects, on metadata that other machines share. Other gateways obey a change within this time; every process of the gateway that answered it obeys it at once.',
+    doc: 'How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, processes of the same gateway at once.',
   }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that store chunks.'),
   SVC_POOL_OP_TIMEOUT: duration({
     fallback: '30s',
     range: ['1s', '10m'],
-    doc: 'How long a read or write of a pool may take before its request is answered by 503. A placement group that changes its OSD takes up to half a minute.',
+    doc: 'How long a read or write of a pool may take before its request gets 503. A placement group that changes its OSD takes up to half a minute.',
   }),
   SVC_POOL_MON_TIMEOUT: duration({
     fallback: '10s',
@@ -107,7 +103,7 @@ export const settings = {
   SVC_POOL_IN_FLIGHT: bytes({
     fallback: '64MiB',
     range: ['4MiB', '4GiB'],
-    doc: 'How many bytes of writes are in flight to one pool cluster, as part of the memory that SVC_MEMORY_MAX gives to writes; further writes wait.',
+    doc: 'How many bytes of writes are in flight to one pool cluster, of the memory that SVC_MEMORY_MAX gives to writes; further writes wait.',
   }),
   SVC_POOL_READ_AHEAD: bytes({
     fallback: '4MiB',
@@ -116,7 +112,7 @@ export const settings = {
   }),
   SVC_UPSTREAMS: secret(
     upstreams(
-      'The S3 services of SVC_DATA_BACKEND=upstream-store; each is a cluster. Fields that an entry lacks come from the settings below.',
+      'The S3 services of SVC_DATA_BACKEND=upstream-store; each is a cluster. Fields that one lacks come from the settings below.',
     ),
   ),
   SVC_UPSTREAM_ENDPOINT: optional({
@@ -155,7 +151,7 @@ export const settings = {
     doc: 'How long an upstream may be silent before a request to it is aborted.',
   }),
   SVC_STORAGE_CLASSES: storageClasses(
-    'Where the bytes of a storage class are stored: `default`, `standard-ia`, `archive` or a class of the public API, its pool of `cluster-pool`, and the cluster that it is pinned to; a class on several clusters has an item for each.',
+    'Where the bytes of a storage class are: `default`, `standard-ia`, `archive` or a class of the public API, its pool of `cluster-pool`, and the cluster that it is pinned to; a class on several clusters has an item for each.',
   ),
   SVC_DEFAULT_OWNERSHIP: choice({
     of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],
@@ -184,12 +180,12 @@ export const settings = {
   SVC_REBALANCE_INTERVAL: duration({
     fallback: '1m',
     range: ['10ms', '24h'],
-    doc: 'How often the rebalance worker checks for clusters to evacuate.',
+    doc: 'How often the worker checks for clusters to evacuate.',
   }),
   SVC_REBALANCE_RATE: bytes({
     fallback: '64MiB',
     range: ['64KiB', '1TiB'],
-    doc: 'How many bytes the rebalance worker of one process moves in a second.',
+    doc: 'How many bytes the worker of one process moves in a second.',
   }),
   SVC_REBALANCE_WEIGHTS: toggle(
     'off',
@@ -208,27 +204,27 @@ export const settings = {
   SVC_AUDIT_UNKNOWN_CALLERS: integer({
     fallback: '60',
     range: ['0', '1000000'],
-    doc: 'How many refusals of anonymous and unknown callers each process audits one by one in a minute. The others are counted: one audit row for each minute, operation and error code.',
+    doc: 'How many refusals of anonymous and unknown callers each process audits one by one in a minute; others are counted by operation and error code.',
   }),
   SVC_AUDIT_REFUSALS: integer({
     fallback: '100',
     range: ['0', '1000000'],
-    doc: 'How many refusals of one account each process audits one by one in a minute. The others are counted: one audit row for each minute, account, operation and error code. Requests that change something always have a row.',
+    doc: 'How many refusals of one account each process audits one by one in a minute. The others are counted by account, operation and error code. Requests that change something always have a row.',
   }),
   SVC_QUEUE_RETENTION: duration({
     fallback: '7d',
     range: ['1h', '365d'],
-    doc: 'How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged.',
+    doc: 'How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted (svc_queue_dropped_total) and logged.',
   }),
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
     range: ['1000', '10000000000'],
-    doc: 'The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. Tasks of the last two hours are never dropped, even if they exceed the limit, and no task of another account is dropped because of them. Dead letters and failed replications each have the same limit.',
+    doc: 'The most tasks of one of these queues, of the dead letters, and of the failed replications. Above it, accounts with more than an equal share lose their oldest tasks, which is counted and logged; one account alone loses its oldest hours. Tasks of the last two hours stay, even above the limit.',
   }),
   SVC_ACCESSLOG_INTERVAL: duration({
     fallback: '5m',
     range: ['1s', '1h'],
-    doc: 'How often the access-log worker writes the queued lines of access logs into their target buckets.',
+    doc: 'How often queued lines of access logs are written into their target buckets.',
   }),
   SVC_ACCESSLOG_OBJECT_SIZE: bytes({
     fallback: '1MiB',
@@ -248,7 +244,7 @@ export const settings = {
   SVC_BUCKETSTATS_INTERVAL: duration({
     fallback: '1h',
     range: ['1s', '24h'],
-    doc: 'How often the bucket-stats worker sums the objects and bytes of all buckets by storage class.',
+    doc: 'How often the objects and bytes of all buckets are summed by storage class.',
   }),
   SVC_BUCKETSTATS_TOPN: integer({
     fallback: '100',
@@ -260,15 +256,12 @@ export const settings = {
     range: ['1m', '365d'],
     doc: 'The pause between two runs of the fsck worker.',
   }),
-  SVC_FSCK_FIX: toggle(
-    'false',
-    'Whether the fsck worker repairs what is safe to repair, as `sluice fsck --fix` does.',
-  ),
+  SVC_FSCK_FIX: toggle('false', 'Whether the fsck worker repairs what `sluice fsck --fix` repairs.'),
   SVC_SCRUB_RATE: optional(
     bytes({
       fallback: '16MiB',
       range: ['0', '10GiB'],
-      doc: 'How many stored bytes a second the scrub worker reads and compares with their checksums, in one process of all gateways; 0: none. Unset: 16MiB; none on `upstream-store`, where reading costs money.',
+      doc: 'How many stored bytes a second the scrub worker checks, in one process of all gateways; 0: none. Unset: 16MiB; none on `upstream-store`, where reads cost money.',
     }),
   ),
   SVC_SCRUB_INTERVAL: duration({
@@ -304,13 +297,10 @@ export const settings = {
   SVC_REGION_STRICT: toggle('false', 'Refuses signatures whose scope names another region than SVC_REGION.'),
   SVC_DOMAIN: domains('Domains under which `<bucket>.<domain>` is a virtual host.'),
   SVC_WEBSITE_DOMAIN: domains(
-    'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they take precedence over those of SVC_DOMAIN.',
+    'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they precede those of SVC_DOMAIN.',
   ),
   SVC_PROCESSES: onlyServer(
-    processes(
-      'auto',
-      'How many processes serve; `auto` is one per core where the backends can share, and requests stay in the first one while it suffices.',
-    ),
+    processes('auto', 'How many processes serve; `auto`: one per core where the backends can share.'),
   ),
   SVC_FSYNC: choice({
     of: ['always', 'never'],
@@ -320,12 +310,12 @@ export const settings = {
   SVC_PUT_RACE: choice({
     of: ['winner', 'retry'],
     fallback: 'winner',
-    doc: 'What an unconditional PUT, Copy or Complete does in an unversioned bucket when a concurrent unconditional write to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again, so that the answer has the ETag of its own content.',
+    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another of the key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag.',
   }),
   SVC_DISK_RESERVE: bytes({
     fallback: '256MiB',
     range: ['0', '1TiB'],
-    doc: 'The disk space of `embedded` and `file` that is reserved for deletions: with less free space, requests that add data are refused with 507. 0 reserves nothing.',
+    doc: 'The disk space of `embedded` and `file` that is reserved for deletions: with less, requests that add data get 507. 0 reserves none.',
   }),
   SVC_MEMORY_MAX: bytes({
     fallback: '512MiB',
@@ -362,18 +352,18 @@ export const settings = {
     duration({
       fallback: '75s',
       range: ['1s', '1h'],
-      doc: 'How long a connection may stay silent, between requests and inside one. A client that reads a reply slowly is not silent; one that acknowledges nothing is cut after two such times.',
+      doc: 'How long a connection may be silent, between requests and inside one. Reading a reply slowly is not silence; a client that acknowledges nothing is cut after two such times.',
     }),
   ),
   SVC_BODY_TIMEOUT: duration({
     fallback: '30s',
     range: ['1s', '1h'],
-    doc: 'How long the body of a request that is not streamed to storage (configurations, lists, IAM actions, the fields of a form) may take from its first byte to its last; a slower one gets 400 RequestTimeout.',
+    doc: 'How long a body that is not streamed to storage (configurations, lists, IAM actions, fields of forms) may take from first to last byte; a slower one gets 400 RequestTimeout.',
   }),
   SVC_BODY_RATE_MIN: bytes({
     fallback: '1KiB',
     range: ['0', '1GiB'],
-    doc: 'The minimum rate, in bytes a second, of a body that is streamed to storage, over any 30 s that the gateway waits for it; a slower one gets 400 RequestTimeout. 0: no minimum besides SVC_IDLE_TIMEOUT.',
+    doc: 'The minimum rate, in bytes a second, of a body that is streamed to storage, over any 30 s of waiting for it; a slower one gets 400 RequestTimeout. 0: none besides SVC_IDLE_TIMEOUT.',
   }),
   SVC_HEADER_TIMEOUT: onlyServer(
     duration({

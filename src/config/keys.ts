@@ -77,7 +77,7 @@ const pkcs11Settings = {
   ),
   SVC_PKCS11_TOKENS: list({
     kind: 'comma list of token labels',
-    doc: 'The tokens that hold the keys; a key is used in the first of them that is present and has it.',
+    doc: 'The tokens with the keys; a key is used in the first that is present and has it.',
     item: (input) =>
       /^[\x20-\x7e]{1,32}$/.test(input) ? value(input) : fault('is not a label of 1 to 32 ASCII characters'),
   }),
@@ -85,7 +85,7 @@ const pkcs11Settings = {
   SVC_PKCS11_SESSIONS: integer({
     fallback: '2',
     range: ['1', '64'],
-    doc: 'How many sessions a process opens with each token: as many calls run at a time, each on a thread that Node has for files too (UV_THREADPOOL_SIZE).',
+    doc: 'How many sessions a process opens with each token: as many calls run at a time, on threads that Node has for files too (UV_THREADPOOL_SIZE).',
   }),
 } as const;
 
@@ -240,7 +240,7 @@ export const keySettings = {
     choice({
       of: keyProviderNames,
       fallback: 'local-hsm',
-      doc: 'The key provider of SSE-KMS and of the signing keys of buckets: keys from a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). If unset, requests that need one are refused.',
+      doc: 'The provider of keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused.',
     }),
   ),
   ...providerSettings,
@@ -253,12 +253,12 @@ export const keySettings = {
   SVC_KEY_TIMEOUT: duration({
     fallback: '5s',
     range: ['100ms', '60s'],
-    doc: 'How long a call to a key provider outside of this process may take, with its retries and the probes of the provider that it waits for.',
+    doc: 'How long a call to a key provider outside of this process may take, with its retries and probes.',
   }),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({
       kind: 'key id',
-      doc: 'The id, alias or ARN of the key for requests that name none; if unset, the key whose id is the name of the bucket. If it has no `accounts`, every account may encrypt with it.',
+      doc: 'The id, alias or ARN of the key for requests that name none; unset: the key whose id is the bucket name. Without `accounts`, every account may encrypt with it.',
       pattern: /^[\x21-\x7e]{1,512}$/,
       otherwise: 'is not a key id: 1 to 512 printable ASCII characters without spaces',
     }),
@@ -266,7 +266,7 @@ export const keySettings = {
   SVC_DEK_CACHE_TTL: duration({
     fallback: '5m',
     range: ['30s', '1h'],
-    doc: 'How long a process caches a key that the key provider unwrapped: the signing keys of buckets, and object keys if the provider is outside of this process.',
+    doc: 'How long a process caches a key that the provider unwrapped: signing keys of buckets, and object keys if the provider is outside of this process.',
   }),
   SVC_KEY_MAX_AGE: duration({
     fallback: '2160h',
@@ -275,7 +275,7 @@ export const keySettings = {
   }),
   SVC_MASTER_KEYS_RETIRED: list({
     kind: 'list of names of master keys',
-    doc: 'Former master keys that SVC_MASTER_KEY_FILE no longer holds, each by the name that a refused start prints. What they have sealed cannot be opened.',
+    doc: 'Former master keys that SVC_MASTER_KEY_FILE lacks, each by the name that a refused start prints. What they sealed cannot be opened.',
     item: (input) =>
       /^[0-9a-f]{16}$/.test(input) ? value(input) : fault('is not a name of 16 hexadecimal digits'),
   }),

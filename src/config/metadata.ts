@@ -53,9 +53,7 @@ export const metadataPlaces = `${places.slice(0, -1).join(', ')}, or ${places.at
 
 export const orderedKvSettings = {
   SVC_KV_PD_ENDPOINTS: optional(
-    endpoints(
-      'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are tried in this order.',
-    ),
+    endpoints('The placement drivers of SVC_META_BACKEND=ordered-kv; tried in this order.'),
   ),
   SVC_KV_PREFIX: text({
     kind: 'prefix',
@@ -67,7 +65,7 @@ export const orderedKvSettings = {
   SVC_KV_TIMEOUT: duration({
     fallback: '15s',
     range: ['500ms', '2m'],
-    doc: 'How long a read, or one phase of a write, is retried before the request is answered with 503; a whole write is retried for four times as long.',
+    doc: 'How long a read, or one phase of a write, is retried before the request gets 503; a whole write is retried for four times as long.',
   }),
   SVC_KV_GC_AGE: duration({
     fallback: '1h',
@@ -84,7 +82,7 @@ export const durableObjectSettings = {
   SVC_METADATA_SPLIT_SIZE: bytes({
     fallback: '7600MiB',
     range: ['64KiB', '8100MiB'],
-    doc: 'On Cloudflare Workers: the size at which a Durable Object of the metadata begins to split in two. It grows on until the split has ended, and refuses writes at 9 GB.',
+    doc: 'On Cloudflare Workers: the size at which a Durable Object of the metadata begins to split. It grows until the split has ended, and refuses writes at 9 GB.',
   }),
 };
 
@@ -93,7 +91,7 @@ export const durableObjectSettings = {
 export const wideColumnSettings = {
   SVC_WIDECOL_HOSTS: optional(
     hosts(
-      'Contact points in Cassandra, for SVC_META_BACKEND=wide-column; other nodes are discovered, with the port of the first.',
+      'Contact points of SVC_META_BACKEND=wide-column; other nodes are discovered, with the port of the first.',
     ),
   ),
   SVC_WIDECOL_KEYSPACE: text({
@@ -113,7 +111,7 @@ export const wideColumnSettings = {
   SVC_WIDECOL_SERIAL: choice({
     of: ['auto', 'local', 'global'],
     fallback: 'auto',
-    doc: 'The replicas whose quorum decides commits: those of SVC_WIDECOL_LOCAL_DC (every gateway must then name the same one), or those of all data centers. `auto` uses what the first gateway recorded in the keyspace; for a new keyspace, local if it is replicated in one data center, otherwise global.',
+    doc: 'The replicas whose quorum decides commits: those of SVC_WIDECOL_LOCAL_DC (the same one for every gateway), or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it is replicated in one data center, otherwise global.',
   }),
   SVC_WIDECOL_REPLICATION: text({
     kind: 'replication as CQL has it',
@@ -128,7 +126,7 @@ export const wideColumnSettings = {
   ),
   SVC_WIDECOL_TLS: toggle(
     'off',
-    'Connects to the nodes by TLS; an authority of the system must have signed their certificates.',
+    'Connects to the nodes by TLS, with certificates of authorities of the system.',
   ),
   SVC_WIDECOL_CA_FILE: optional(
     filePath(

@@ -20,12 +20,12 @@ export const notifySettings = {
   SVC_NOTIFY_TIMEOUT: duration({
     fallback: '10s',
     range: ['100ms', '5m'],
-    doc: 'How long the target of an event may take to answer, before the delivery counts as failed.',
+    doc: 'How long a target of events may take to answer before the delivery has failed.',
   }),
   SVC_NOTIFY_RETRY_MAX: duration({
     fallback: '24h',
     range: ['1s', '365d'],
-    doc: 'How long the delivery of an event is retried; then it becomes a dead letter. Should be shorter than SVC_QUEUE_RETENTION.',
+    doc: 'How long the delivery of an event is retried before it is a dead letter. Should be shorter than SVC_QUEUE_RETENTION.',
   }),
   SVC_NOTIFY_DLQ_RETENTION: duration({
     fallback: '30d',
@@ -33,7 +33,7 @@ export const notifySettings = {
     doc: 'How long events that could not be delivered are kept as dead letters.',
   }),
   SVC_EGRESS_ALLOW: cidrs(
-    'Addresses that event targets, replication peers and key providers may have although they are of this machine, its link or a private network, for example 10.0.0.0/8. The address is checked after each DNS answer.',
+    'Addresses of this machine, its link or a private network that event targets, replication peers and key providers may have, such as 10.0.0.0/8; checked after each DNS answer.',
   ),
 };
 
@@ -43,7 +43,7 @@ export const replicationSettings = {
   SVC_REPLICATION_TIMEOUT: duration({
     fallback: '10s',
     range: ['100ms', '5m'],
-    doc: 'How long a replication peer may be silent, before the request counts as failed.',
+    doc: 'How long a replication peer may be silent before the request has failed.',
   }),
   SVC_REPLICATION_INTERVAL: duration({
     fallback: '1s',
@@ -58,11 +58,11 @@ export const replicationSettings = {
   SVC_REPLICATION_FAILED_RETENTION: duration({
     fallback: '30d',
     range: ['1h', '3650d'],
-    doc: 'How long versions whose replication was given up are listed, and can be tried again one by one. Their status stays FAILED, and a resync finds them later too.',
+    doc: 'How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them later too.',
   }),
   SVC_REPLICATION_LIFECYCLE: toggle(
     'off',
-    'Delete markers that lifecycle rules create are replicated as those of clients are, and so are permanent deletions by lifecycle rules. Off, as in the public service: each site has rules of its own.',
+    'Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has rules of its own.',
   ),
   SVC_REPLICATION_TOMBSTONES: duration({
     fallback: '90d',
@@ -79,17 +79,17 @@ export const tracingSettings = {
   SVC_SLOW_MS: integer({
     fallback: '1000',
     range: ['0', '3600000'],
-    doc: 'Requests that take longer, without the time in which the gateway waits for the client, are logged at WARN with their slowest backend calls; 0: none.',
+    doc: 'Requests that take longer, without waits for the client, are logged at WARN with their slowest backend calls; 0: none.',
   }),
   SVC_TRACE_BROWSER: toggle(
     'on',
-    'Keeps up to 16 MiB of traces in the memory of each process, for `sluice admin traces` and `GET /admin/v1/traces`: failures, the slowest requests, and a sample.',
+    'Keeps up to 16 MiB of traces in the memory of each process, for `sluice admin traces`: failures, the slowest requests, and a sample.',
   ),
   SVC_TRACE_SAMPLE: onlyServer({
     ...text({
       kind: 'share from 0 to 1',
       fallback: '0.01',
-      doc: 'The share of requests whose spans are exported. A request with a `traceparent` header is sampled if its caller sampled it, at most 100 in a second.',
+      doc: 'The share of requests whose spans are exported. One with a `traceparent` is sampled if its caller sampled it, at most 100 a second.',
     }),
     read: (input: string) =>
       /^(?:0?\.\d{1,9}|[01](?:\.0{1,9})?)$/.test(input)
@@ -100,7 +100,7 @@ export const tracingSettings = {
     optional({
       ...text({
         kind: 'URL',
-        doc: 'The OpenTelemetry collector that takes spans by OTLP over HTTP, such as http://127.0.0.1:4318; `/v1/traces` is added to an address without a path. Unset: spans are not exported.',
+        doc: 'The OpenTelemetry collector for spans, by OTLP over HTTP, such as http://127.0.0.1:4318; an address without a path gets `/v1/traces`. Unset: none are exported.',
       }),
       read: (input: string) =>
         isHttpUrl(input)
@@ -158,13 +158,13 @@ export const consoleSettings = {
   SVC_CONSOLE_STORAGE_URL: optional({
     ...text({
       kind: 'origin',
-      doc: 'Where browsers reach the storage protocol, if not at the address of the console. With SVC_ADMIN_LISTEN the default is the host of the console with the port of SVC_LISTEN.',
+      doc: 'Where browsers reach the storage protocol, if not at the address of the console. With SVC_ADMIN_LISTEN the default is that host with the port of SVC_LISTEN.',
     }),
     read: readOrigin,
   }),
   SVC_CONSOLE_ORIGINS: list({
     kind: 'comma list of origins',
-    doc: 'Origins of consoles whose pages may read replies of the storage protocol, beside the one of SVC_ADMIN_LISTEN.',
+    doc: 'Origins of consoles that may read replies of the storage protocol, beside the one of SVC_ADMIN_LISTEN.',
     item: readOrigin,
   }),
 };

@@ -10,7 +10,7 @@ export const usageSettings = {
     fallback: '00:00',
     pattern: /^(?:[01]\d|2[0-3]):[0-5]\d$/,
     otherwise: 'is not a UTC time of day such as 00:00 or 23:59',
-    doc: 'The UTC time of day at which the usage-rollup worker writes the usage of the days that have ended.',
+    doc: 'The UTC time of day at which the usage of ended days is written.',
   }),
   SVC_USAGE_ROLLUP_INTERVAL: duration({
     fallback: '24h',
@@ -21,17 +21,17 @@ export const usageSettings = {
     fallback: '24',
     range: ['1', '1440'],
     outside: 'clamped',
-    doc: 'How many samples of the counters of each bucket the usage-rollup worker takes in an interval.',
+    doc: 'How many samples of the counters of each bucket are taken in an interval.',
   }),
   SVC_USAGE_TRAFFIC_INTERVAL: duration({
     fallback: '10s',
     range: ['0', '1h'],
-    doc: 'How often a process writes the requests and bytes that it has counted for each bucket and account. A process that is killed loses what it counted since. 0: traffic is not counted.',
+    doc: 'How often a process writes the requests and bytes that it counted for each bucket and account; a killed one loses what it counted since. 0: traffic is not counted.',
   }),
   SVC_QUOTA_RECONCILE_INTERVAL: duration({
     fallback: '6h',
     range: ['1m', '30d'],
-    doc: 'How often the quota-reconcile worker compares the counters of all buckets with their rows.',
+    doc: 'How often the counters of all buckets are compared with their rows.',
   }),
   SVC_QUOTA_RECONCILE_MIN_DRIFT_BYTES: bytes({
     fallback: '1MiB',
@@ -43,7 +43,7 @@ export const usageSettings = {
     fallback: '0.5%',
     pattern: /^(?:\d{1,2}(?:\.\d{1,4})?|100)%$/,
     otherwise: 'is not a percentage such as 0.5%',
-    doc: 'A drift up to this part of what the counter says is not corrected, unless its number of objects is wrong too.',
+    doc: 'A drift up to this part of the counter is not corrected, unless its number of objects is wrong too.',
   }),
 } as const;
 
@@ -71,17 +71,17 @@ export const lifecycleSettings = {
   SVC_LIFECYCLE_INTERVAL: duration({
     fallback: '1m',
     range: ['10ms', '24h'],
-    doc: 'How often the lifecycle worker looks for buckets with something due. Rules count whole days, so a bucket is due once a day, or when its configuration changes.',
+    doc: 'How often the lifecycle worker looks for buckets with something due: once a day, as rules count whole days, or when the configuration changes.',
   }),
   SVC_LIFECYCLE_DAY: duration({
     fallback: '24h',
     range: ['1s', '24h'],
-    doc: 'The length of a day of lifecycle rules, for tests of a configuration; a shorter day deletes objects early, and is logged as a WARN.',
+    doc: 'The length of a day of lifecycle rules, for tests; a shorter day deletes objects early, and is logged as a WARN.',
   }),
   SVC_LIFECYCLE_RATE: integer({
     fallback: '20000',
     range: ['1', '1000000'],
-    doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out at most. It carries out fewer while clients are active: they keep about 83 % of their throughput.',
+    doc: 'The most lifecycle actions (deletions, transitions, aborts) a second; fewer while clients are active, which keep about 83 % of their throughput.',
   }),
   SVC_LIFECYCLE_BYTES_RATE: bytes({
     fallback: '64MiB',

@@ -83,7 +83,7 @@ async function policiesIn(
   const { bytes, patterns } = togetherMax;
   throw fail(
     'InvalidInput',
-    `The policies of ${name} take more than ${bytes} bytes of memory together once they are compiled, or have more than ${patterns} patterns with text between two wildcards.`,
+    `The policies of ${name} are too large together: the limit is ${bytes} bytes once they are compiled, and ${patterns} patterns with text between two wildcards.`,
   );
 }
 
