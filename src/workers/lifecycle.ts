@@ -4,8 +4,9 @@ import type { Context } from '../context.ts';
 import { findBucketAccount } from '../domain/common/buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import { openTurns } from '../domain/common/turns.ts';
-import { isDue, type PassCtx, readTimes, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
+import { isDue, type PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
+import { lockTime } from '../domain/objects/object-lock.ts';
 import { behindClients, openPace, type Pace } from '../domain/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
@@ -223,7 +224,7 @@ async function findTurns(
     moves,
   }: { readonly behind: string | undefined; readonly services: Turn; readonly moves: MoveTurns },
 ): Promise<{ readonly turns: readonly BucketTurn[]; readonly isEnd: boolean }> {
-  const times = await readTimes(context);
+  const now = await lockTime(context);
   const { metadata, clock } = context;
   const rest = openTurns(clock, { signal: services.signal });
   const findProgress = inOrder(everyTask(metadata, lifecycleTasks, { after: behind }), ({ name }) => name);
@@ -238,7 +239,7 @@ async function findTurns(
       if (row.bucketId === behind || moving.has(row.bucketId)) continue;
       const task = await findProgress(row.bucketId);
       const hasLate = (await findLate(row.bucketId)) !== undefined;
-      const hasPass = isDue(row, task, { ...times, hasLate, runAt });
+      const hasPass = isDue(row, task, { now, hasLate, runAt });
       if (!hasPass && task?.state.moves === undefined) continue;
       if (services.shards?.isResting(row.bucketId)) continue;
       if (turns.length === turnsMax) return { turns, isEnd: false };

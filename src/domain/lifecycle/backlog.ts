@@ -165,9 +165,5 @@ export async function countAllBacklogs(
     isCut ||= isBacklogCut;
     oldestAt = Math.min(oldestAt ?? progress.startedAt, progress.startedAt);
   }
-  return {
-    left,
-    isCut,
-    ...(oldestAt === undefined ? {} : { oldestSeconds: Math.max(0, now - oldestAt) / 1000 }),
-  };
+  return { left, isCut, ...(oldestAt === undefined ? {} : { oldestSeconds: (now - oldestAt) / 1000 }) };
 }

@@ -92,34 +92,21 @@ export interface Step {
 /** Entries on old days, as of an import, a resync or a roll-back, begin no pass earlier than this after the last one. */
 const lateRestMs = 10 * 60_000;
 
-interface Times {
-  /** From `lockTime`: what is due by it. */
-  readonly now: number;
-  /** The start of a pass, because requests of operators state the time of the store too. */
-  readonly storeTime: number;
-}
-
-export const readTimes = async (ctx: Pick<PassCtx, 'clock' | 'metadata'>): Promise<Times> => ({
-  now: await lockTime(ctx),
-  storeTime: await ctx.metadata.now(),
-});
-
 /** Whether a bucket needs a step of a pass now. */
 export const isDue = (
   { token }: LifecycleBucketRow,
   task: Task<LifecycleProgress> | undefined,
   {
     now,
-    storeTime,
     hasLate,
     runAt = 0,
-  }: Times & { readonly hasLate: boolean; readonly runAt?: number | undefined },
+  }: { readonly now: number; readonly hasLate: boolean; readonly runAt?: number | undefined },
 ): boolean =>
   task === undefined ||
   task.state.token !== token ||
   task.state.nextAt <= now ||
   task.state.startedAt < runAt ||
-  isAhead(task.state.startedAt, storeTime) ||
+  isAhead(task.state.startedAt, now) ||
   (hasLate && beginsForLate(task.state, now));
 
 /** A pass that runs goes on, so that each pass comes to an end however many such versions come. */
@@ -142,8 +129,7 @@ export async function stepBucket(
     return undefined;
   }
   const bucket = found.row;
-  const times = await readTimes(ctx);
-  const { now } = times;
+  const now = await lockTime(ctx);
   const isMoving = turn.isMoving === true && task?.state.moves !== undefined;
   const step = { ...turn, task, isMoving };
   const isRestart =
@@ -152,7 +138,7 @@ export async function stepBucket(
     beginsForLate(task.state, now) &&
     (await hasLateVersions(ctx.metadata, bucket.id));
   const begun = {
-    ...(isMoving ? task.state : begin(bucket, step, { ...times, isRestart })),
+    ...(isMoving ? task.state : begin(bucket, step, { now, isRestart })),
     owner: bucket.owner,
   };
   const passing = { bucket, state: begun, now };
@@ -199,18 +185,18 @@ const measurePass = (state: LifecycleProgress): Measure => ({
 function begin(
   bucket: BucketRow,
   { listed, task }: Step,
-  { now, storeTime, isRestart }: Times & { readonly isRestart: boolean },
+  { now, isRestart }: { readonly now: number; readonly isRestart: boolean },
 ): LifecycleProgress {
   const { token } = listed;
   const day = ageDay(bucket.created);
   const first = { upload: day, noncurrent: day, current: day, marker: day, restored: day };
-  const fresh = { tally: emptyTally, byRule: {}, startedAt: storeTime, nextAt: now };
+  const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
   const { finishedAt: _, position: __, moves: ___, ...retained } = state;
   // Another token: the rules have changed, or an operator asked for a pass. A clock that was ahead may have taken later
   // days for the first ones.
-  if (state.token !== token || isRestart || isAhead(state.startedAt, storeTime))
+  if (state.token !== token || isRestart || isAhead(state.startedAt, now))
     return { ...retained, token, first, ...fresh };
   return state.finishedAt === undefined ? state : { ...retained, ...fresh };
 }
@@ -286,7 +272,7 @@ function end(
 ): LifecycleProgress {
   const next = nextPass(lifecycle, { first: state.first, now });
   const nextAt = state.tally.undone > 0 ? Math.min(next, now + retryMs) : next;
-  return { ...state, finishedAt: Math.max(now, state.startedAt), nextAt };
+  return { ...state, finishedAt: now, nextAt };
 }
 
 interface Page {
@@ -505,13 +491,12 @@ export interface LifecycleReport extends Backlog {
 
 export async function findLifecycle(ctx: QueryCtx, name: string): Promise<LifecycleReport> {
   const { bucket, lifecycle } = await readLifecycle(ctx, name);
-  const times = await readTimes(ctx);
-  const { now } = times;
+  const now = await lockTime(ctx);
   const task = await findTask(ctx.metadata, lifecycleTasks, bucket.id);
   const [listed] = await scanLifecycleBuckets(ctx.metadata, bucket.id).next(1);
   const isWaiting =
     listed?.row.bucketId === bucket.id &&
-    isDue(listed.row, task, { ...times, hasLate: await hasLateVersions(ctx.metadata, bucket.id) });
+    isDue(listed.row, task, { now, hasLate: await hasLateVersions(ctx.metadata, bucket.id) });
   const progress = task?.state;
   // A pass has read everything that was due, until the next one.
   if (progress === undefined || (!isWaiting && endOf(progress) !== undefined))
@@ -538,8 +523,7 @@ export async function planLifecycle(
   max: number,
 ): Promise<{ readonly actions: readonly PlannedAction[]; readonly isComplete: boolean }> {
   const { bucket, lifecycle } = await readLifecycle(ctx, name);
-  const times = await readTimes(ctx);
-  const { now } = times;
+  const now = await lockTime(ctx);
   const task = await findTask(ctx.metadata, lifecycleTasks, bucket.id);
   if (task?.state.indexing.at !== 'done') return { actions: [], isComplete: false };
   const due = { bucket, first: task.state.first, windows: openWindows(lifecycle, now) };
