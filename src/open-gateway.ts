@@ -19,10 +19,13 @@ import {
   openWith,
   type Storage,
 } from './gateway-opener.ts';
-import { memory } from './runtime/memory-storage.ts';
 import { startWorkers } from './workers/registry.ts';
 
-export { memory };
+/** Everything in the memory of this process, on every runtime: for tests and demos. */
+export const memory = (): Storage => ({
+  settings: { SVC_META_BACKEND: 'memory', SVC_DATA_BACKEND: 'memory' },
+  open: async (config, options) => (await import('./portable-context.ts')).openPortable(config, options),
+});
 
 // Without a directory the metadata would be in memory, and lost with the process.
 const aDirectory = "the path of a directory, such as './data'";

@@ -109,7 +109,7 @@ export const carryOutLifecycles = inSteps<LifecycleContext, Passes>({
     const left = await takeTurns(context, turns, async (turn) => {
       if (signal.aborted) return false;
       await yieldToClients(signal);
-      const step: Step = { ...turn, term, actions, bytes, signal };
+      const step: Step = { ...turn, term, actions, bytes, signal, runAt: services.runAt() };
       const { bucket: name, bucketId: id } = turn.listed;
       const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
       const shard = { id, name, onFailure };

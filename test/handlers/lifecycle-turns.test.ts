@@ -95,6 +95,38 @@ test('the buckets of an account wait for one turn of another account, which has 
     expect((await world.client.get(`/${bucket}?list-type=2`)).all('Key')).toEqual([]);
 });
 
+test('a request to run now begins one pass of each bucket where the clock of the leader is behind the store', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  await using world = await openGateway({ clock, settings });
+  await fill(world.client, 'bucket', 1);
+  const behind = { ...clock, now: () => clock.now() - 10 * 60_000 };
+  let runAt: number | undefined;
+  const services = { ...unsupervised, runAt: () => runAt };
+  const unit = carryOutLifecycles({ ...world.context, clock: behind }, 1, services);
+  const starts = async (): Promise<readonly number[]> => {
+    const found: number[] = [];
+    for await (const { state } of everyTask(world.context.metadata, lifecycleTasks))
+      found.push(state.startedAt);
+    return found;
+  };
+  /** The passes that a minute of units has begun. */
+  const passes = async (): Promise<number> => {
+    const begun = new Set<number>();
+    const former = await starts();
+    for (let units = 0; units < 60; units += 1) {
+      await unit(never);
+      for (const at of await starts()) begun.add(at);
+      clock.jump(1_000);
+    }
+    return [...begun].filter((at) => !former.includes(at)).length;
+  };
+  expect(await passes()).toBe(1);
+  expect(await passes()).toBe(0);
+  runAt = await world.context.metadata.now();
+  expect(await passes()).toBe(1);
+  expect(await passes()).toBe(0);
+});
+
 test('a unit reads the rows of the buckets that have a turn, and those whose progress has no account yet', async () => {
   const opened = await slowWorld();
   await using world = opened.world;

@@ -84,6 +84,8 @@ export interface Step {
   readonly actions: Pace;
   /** The same for bytes that transitions copy. */
   readonly bytes: Pace;
+  /** The last request of an operator for a pass; store time. */
+  readonly runAt?: number | undefined;
   /** The step carries out transitions only, those that the last pass has found. */
   readonly isMoving?: boolean;
   readonly signal: AbortSignal;
@@ -105,7 +107,8 @@ export const isDue = (
   task === undefined ||
   task.state.token !== token ||
   task.state.nextAt <= now ||
-  task.state.startedAt < runAt ||
+  // A pass that was begun for the request may state an earlier start, by a clock that is behind that of the store.
+  (task.state.startedAt < runAt && task.state.runAt !== runAt) ||
   isAhead(task.state.startedAt, now) ||
   (hasLate && beginsForLate(task.state, now));
 
@@ -184,13 +187,14 @@ const measurePass = (state: LifecycleProgress): Measure => ({
 /** The progress with a pass under way: the present one, or a new one. */
 function begin(
   bucket: BucketRow,
-  { listed, task }: Step,
+  { listed, task, runAt }: Step,
   { now, isRestart }: { readonly now: number; readonly isRestart: boolean },
 ): LifecycleProgress {
   const { token } = listed;
   const day = ageDay(bucket.created);
   const first = { upload: day, noncurrent: day, current: day, marker: day, restored: day };
-  const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
+  const asked = runAt === undefined ? {} : { runAt };
+  const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now, ...asked };
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
   const { finishedAt: _, position: __, moves: ___, ...retained } = state;

@@ -72,6 +72,8 @@ export interface LifecycleProgress {
   /** Actions by the id of their rule. */
   readonly byRule: Readonly<Record<string, number>>;
   readonly startedAt: number;
+  /** The last request of an operator for a pass, as of the start of the pass; store time. */
+  readonly runAt?: number;
   readonly finishedAt?: number;
   /** When the next pass begins; store time. */
   readonly nextAt: number;
