@@ -310,7 +310,7 @@ export const settings = {
   SVC_PUT_RACE: choice({
     of: ['winner', 'retry'],
     fallback: 'winner',
-    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another of the key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag.',
+    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag.',
   }),
   SVC_DISK_RESERVE: bytes({
     fallback: '256MiB',

@@ -1,6 +1,7 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
-import type { SharedMemory } from './base/body-budget.ts';
+
 import type { Caches } from './base/bounded-cache.ts';
+import type { SharedMemory } from './base/shared-budget.ts';
 import type { Config } from './config.ts';
 import type { Application } from './ports/application.ts';
 import type { StorageSpace } from './ports/chunk-store.ts';

@@ -10,7 +10,7 @@ export interface SettingOptions {
   readonly dataDir?: string | undefined;
   /** The master keys that encrypt secrets at rest: base64 of 32 bytes on each line, the current one first. A missing file is created only in the data directory. */
   readonly masterKeyFile?: string | undefined;
-  /** The provider of keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused. */
+  /** The provider of the keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused. */
   readonly keyProvider?: 'local-hsm' | 'transit' | 'cloud-kms' | 'pkcs11' | undefined;
   /** The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or as its base64 alone, encrypts only if all credentials belong to one account. */
   readonly hsmKeysFile?: string | undefined;
@@ -100,7 +100,7 @@ export interface SettingOptions {
   readonly widecolUsername?: string | undefined;
   /** The password of widecolUsername. */
   readonly widecolPassword?: string | undefined;
-  /** Connects to the nodes by TLS, with certificates of authorities of the system. Default `off`. */
+  /** Connects to the nodes by TLS, with certificates that the system trusts. Default `off`. */
   readonly widecolTls?: boolean | undefined;
   /** PEM authorities of the certificates of the nodes, in place of those of the system; turns TLS on. */
   readonly widecolCaFile?: string | undefined;
@@ -248,7 +248,7 @@ export interface SettingOptions {
   readonly notifyInterval?: string | undefined;
   /** How long a target of events may take to answer before the delivery has failed. A duration such as `90s`. Default `10s`. In [100ms, 5m]. */
   readonly notifyTimeout?: string | undefined;
-  /** How long the delivery of an event is retried before it is a dead letter. Should be shorter than queueRetention. A duration such as `90s`. Default `24h`. In [1s, 365d]. */
+  /** How long the delivery of an event is retried before it becomes a dead letter. Should be shorter than queueRetention. A duration such as `90s`. Default `24h`. In [1s, 365d]. */
   readonly notifyRetryMax?: string | undefined;
   /** How long events that could not be delivered are kept as dead letters. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
   readonly notifyDlqRetention?: string | undefined;
@@ -276,7 +276,7 @@ export interface SettingOptions {
   readonly websiteDomain?: string | readonly string[] | undefined;
   /** Whether a write is on the disk before it is acknowledged; `never` loses writes when the machine fails. Default `always`. */
   readonly fsync?: 'always' | 'never' | undefined;
-  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another of the key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag. Default `winner`. */
+  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag. Default `winner`. */
   readonly putRace?: 'winner' | 'retry' | undefined;
   /** The disk space of `embedded` and `file` that is reserved for deletions: with less, requests that add data get 507. 0 reserves none. Bytes, or a size such as `512MiB`. Default `256MiB`. In [0, 1TiB]. */
   readonly diskReserve?: string | number | undefined;

@@ -31,6 +31,12 @@ export class Refused extends Error {
 /** Whether the gateway answered that there is no such thing. */
 export const isMissing = (error: unknown): boolean => error instanceof Refused && error.status === 404;
 
+/** For `catch`: undefined where there is no such thing. @throws any other error */
+export function orMissing(cause: unknown): undefined {
+  if (isMissing(cause)) return undefined;
+  throw cause;
+}
+
 /** No answer came: the network, the gateway or a proxy is down. */
 export class Unreachable extends Error {}
 

@@ -15,14 +15,6 @@ export const w = words({
   },
 });
 
-/** The condition of a change of what was read; undefined: nothing was set. */
-export const conditionOnPresent = (
-  present: { readonly etag: string | undefined } | undefined,
-): { readonly ifMatch?: string; readonly ifNoneMatch?: '*' } => {
-  if (present === undefined) return { ifNoneMatch: '*' };
-  return present.etag === undefined ? {} : { ifMatch: present.etag };
-};
-
 /** Whether the text is 0, with a unit or without. */
 export const isZero = (text: string): boolean => /^0+(?:\.0+)?\s*[a-z]*$/i.test(text.trim());
 

@@ -99,6 +99,14 @@ export const Stale = ({ text, ...notice }: StaleNoticeProps & { readonly text: s
     </>
   ) : null;
 
+/** The condition of a change of what was read; undefined: nothing was set. */
+export const conditionOnPresent = (
+  present: { readonly etag: string | undefined } | undefined,
+): { readonly ifMatch?: string; readonly ifNoneMatch?: '*' } => {
+  if (present === undefined) return { ifNoneMatch: '*' };
+  return present.etag === undefined ? {} : { ifMatch: present.etag };
+};
+
 interface Displayed<N extends AdminOperationName> {
   readonly isSame: (present: Answer<N>) => boolean;
   /** The operation that the page displays it with. */
@@ -115,7 +123,7 @@ export async function conditionOn<N extends AdminOperationName>(
   { isSame, by }: Displayed<N>,
 ): Promise<{ readonly ifMatch?: string }> {
   const { json, etag } = await request(name, ask);
-  if (isSame(json)) return etag === undefined ? {} : { ifMatch: etag };
+  if (isSame(json)) return conditionOnPresent({ etag });
   await queries.invalidateQueries({ queryKey: [by] });
   throw new Refused(412, { code: 'PreconditionFailed', message: w.changed });
 }

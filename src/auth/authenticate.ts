@@ -2,9 +2,10 @@
  * The first step of every request: finds out how it is signed, verifies the signature, and records the caller. Nothing here rewrites
  * the host or the path, because signatures cover both as they were sent.
  */
-import { type BodyBudget, bodyBudget, soleHolderPart } from '../base/body-budget.ts';
+
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
+import { type SharedBudget, sharedBudget, soleHolderPart } from '../base/shared-budget.ts';
 import { tap } from '../base/tap.ts';
 import { toHex } from '../base/text/hex.ts';
 import { toNetwork } from '../base/text/ip-address.ts';
@@ -166,12 +167,12 @@ interface Sender {
  * accounts.
  */
 class UnverifiedBodies {
-  readonly #all = bodyBudget(unverifiedBytesMax);
-  readonly #byAccount = new Map<string, BodyBudget>();
+  readonly #all = sharedBudget(unverifiedBytesMax);
+  readonly #byAccount = new Map<string, SharedBudget>();
 
   /** Reserves more bytes until `give` returns them. @returns false where they do not fit */
   take(bytes: number, { account, network }: Sender): boolean {
-    const ofAccount = this.#byAccount.get(account) ?? bodyBudget(unverifiedBytesMax * soleHolderPart);
+    const ofAccount = this.#byAccount.get(account) ?? sharedBudget(unverifiedBytesMax * soleHolderPart);
     if (!this.#all.hasSpace(bytes, account) || !ofAccount.hasSpace(bytes, network)) return false;
     this.#all.add(bytes, account);
     ofAccount.add(bytes, network);

@@ -1,6 +1,7 @@
 /** Mutexes and semaphores of this process. Waiters are served in the order of their calls; those of a SharedSemaphore in rotation among owners. */
-import { shareOfFreeMax } from './body-budget.ts';
+
 import { fail } from './errors.ts';
+import { shareOfFreeMax } from './shared-budget.ts';
 
 /** The largest number of waiters for one key, which bounds memory. Clients do not keep that many requests open. */
 const waitersMax = 4_096;

@@ -1,6 +1,6 @@
 /** Counts bytes that are held in memory, up to a limit that several holders share: no holder takes all of it. */
 
-export interface BodyBudget {
+export interface SharedBudget {
   readonly usedBytes: number;
   readonly limitBytes: number;
   usedBytesOf(holder: string): number;
@@ -22,7 +22,7 @@ export const shareOfFreeMax = 3;
 /** The most that one holder gets of a budget, where it is alone. */
 export const soleHolderPart = shareOfFreeMax / (shareOfFreeMax + 1);
 
-export function bodyBudget(bytesMax: number): BodyBudget {
+export function sharedBudget(bytesMax: number): SharedBudget {
   let taken = 0;
   const byHolder = new Map<string, number>();
   const hasSpace = (bytes: number, holder: string, freeSoonBytes = 0): boolean => {
@@ -75,12 +75,12 @@ const anonymousPart = 1 / 2;
  * otherwise. They have half of it at most, so they never take all that is left to the account itself.
  */
 export class SharedMemory {
-  readonly #all: BodyBudget;
-  readonly #anonymous: BodyBudget;
+  readonly #all: SharedBudget;
+  readonly #anonymous: SharedBudget;
 
   constructor(bytesMax: number) {
-    this.#all = bodyBudget(bytesMax);
-    this.#anonymous = bodyBudget(bytesMax * anonymousPart);
+    this.#all = sharedBudget(bytesMax);
+    this.#anonymous = sharedBudget(bytesMax * anonymousPart);
   }
 
   /** Whether `take` would succeed. */

@@ -240,7 +240,7 @@ export const keySettings = {
     choice({
       of: keyProviderNames,
       fallback: 'local-hsm',
-      doc: 'The provider of keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused.',
+      doc: 'The provider of the keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused.',
     }),
   ),
   ...providerSettings,

@@ -124,10 +124,7 @@ export const wideColumnSettings = {
   SVC_WIDECOL_PASSWORD: secret(
     optional(text({ kind: 'password', doc: 'The password of SVC_WIDECOL_USERNAME.' })),
   ),
-  SVC_WIDECOL_TLS: toggle(
-    'off',
-    'Connects to the nodes by TLS, with certificates of authorities of the system.',
-  ),
+  SVC_WIDECOL_TLS: toggle('off', 'Connects to the nodes by TLS, with certificates that the system trusts.'),
   SVC_WIDECOL_CA_FILE: optional(
     filePath(
       'PEM authorities of the certificates of the nodes, in place of those of the system; turns TLS on.',

@@ -25,7 +25,7 @@ export const notifySettings = {
   SVC_NOTIFY_RETRY_MAX: duration({
     fallback: '24h',
     range: ['1s', '365d'],
-    doc: 'How long the delivery of an event is retried before it is a dead letter. Should be shorter than SVC_QUEUE_RETENTION.',
+    doc: 'How long the delivery of an event is retried before it becomes a dead letter. Should be shorter than SVC_QUEUE_RETENTION.',
   }),
   SVC_NOTIFY_DLQ_RETENTION: duration({
     fallback: '30d',

@@ -3,8 +3,8 @@
  */
 
 import type { Awaitable } from '../base/awaitable.ts';
-import { SharedMemory } from '../base/body-budget.ts';
 import { fail } from '../base/errors.ts';
+import { SharedMemory } from '../base/shared-budget.ts';
 import type { Context } from '../context.ts';
 import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/usage/traffic-counter.ts';
 import { noLabels } from '../ports/telemetry.ts';

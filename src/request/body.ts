@@ -3,9 +3,9 @@
  * handler sees them. The `mfa` header is read here too.
  */
 import { verifyMfaHeader } from '../auth/session/mfa.ts';
-import type { MemoryHolder } from '../base/body-budget.ts';
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
+import type { MemoryHolder } from '../base/shared-budget.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
 import { type ChecksumAlgorithm, type Claims, checksumFacts, digesting } from '../domain/content/digests.ts';

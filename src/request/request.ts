@@ -8,8 +8,8 @@
  * ends.
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
-import type { MemoryHolder } from '../base/body-budget.ts';
 import type { Refusal } from '../base/errors.ts';
+import type { MemoryHolder } from '../base/shared-budget.ts';
 import type { Context } from '../context.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import type { RecordedRows, Recorder } from '../domain/common/recorder.ts';

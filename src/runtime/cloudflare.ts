@@ -7,6 +7,7 @@
 import { createStorageGateway } from '../gateway.ts';
 import { isStorage, type OpenGateway, type OpenOptions, openWith, type Storage } from '../gateway-opener.ts';
 import type { AdminApi } from '../handlers/handler.ts';
+import { openPortable } from '../portable-context.ts';
 
 export { workerHandler } from '../adapters.ts';
 export type { R2Bucket } from '../backends/data/r2.ts';
@@ -25,7 +26,12 @@ export type { FetchFacts } from '../protocol/fetch.ts';
 export type { MetadataNamespace } from './cloudflare/bindings.ts';
 export { SluiceMetadata } from './cloudflare/metadata-object.ts';
 export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';
-export { memory } from './memory-storage.ts';
+
+/** Everything in the memory of this isolate, for trials. That of `sluice` loads its code later, which a bundle for a Worker does not. */
+export const memory = (): Storage => ({
+  settings: { SVC_META_BACKEND: 'memory', SVC_DATA_BACKEND: 'memory' },
+  open: async (config, options) => openPortable(config, options),
+});
 
 export interface WorkerOptions extends Omit<OpenOptions, 'storage' | 'workers'> {
   readonly storage: Storage;

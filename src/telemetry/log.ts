@@ -3,7 +3,7 @@
  * embedding application that uses it too gets our records under the category `sluice`.
  */
 import { configureSync, getLogger, type LogRecord } from '@logtape/logtape';
-import { bodyBudget } from '../base/body-budget.ts';
+import { sharedBudget } from '../base/shared-budget.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
 import { formatLine, type Log, type LogOutput, redact } from './log-line.ts';
 
@@ -80,7 +80,7 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
   const repeats = new Map<string, Repeats>();
   let failures = 0;
   // What many kinds are about is chosen by tenants. An account that makes up thousands takes the places of no others.
-  const named = bodyBudget(kindsMax);
+  const named = sharedBudget(kindsMax);
   return (level, message, fields = {}, about, account = '') => {
     const isNamed = about !== undefined;
     if (!isNamed && !isFolded(level, fields)) return log(level, message, fields);

@@ -120,6 +120,27 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     expect(await stored.json()).toMatchObject({ maxBytes: 2 ** 30, maxObjects: 77 });
   });
 
+  /** Saves a form while another client sets another number of objects between the reading of the form and its write. */
+  async function expectRace(page: Tab['page'], at: string): Promise<void> {
+    const panel = page.getByRole('region', { name: 'Set quota' });
+    const save = panel.getByRole('button', { name: 'Save' });
+    const stored = async () => (await send(world.server, 'GET', at)).json();
+    await page.route(`**${at}`, async (route) => {
+      if (route.request().method() === 'PUT')
+        await send(world.server, 'PUT', at, { body: JSON.stringify({ maxObjects: 111 }) });
+      await route.continue();
+    });
+    await save.click();
+    await panel.getByText('PreconditionFailed').waitFor();
+    expect(await stored()).toMatchObject({ maxObjects: 111 });
+    await page.unrouteAll();
+    await save.click();
+    await panel.getByText('Another client has set this to 111 meanwhile').waitFor();
+    await save.click();
+    await panel.waitFor({ state: 'detached' });
+    expect(await stored()).toMatchObject({ maxObjects: 88 });
+  }
+
   test('a quota form replaces a limit that another client has set since it was edited only after it has shown it', async () => {
     const at = '/admin/v1/buckets/photos/quota';
     await using tab = await world.open('/buckets/photos/usage?quota=1');
@@ -132,21 +153,7 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     const stored = async () => (await send(world.server, 'GET', at)).json();
     expect(await stored()).toMatchObject({ maxObjects: 99 });
     expect(await tab.axe()).toEqual([]);
-    // Between the reading of the form and its write.
-    await tab.page.route('**/admin/v1/buckets/photos/quota', async (route) => {
-      if (route.request().method() === 'PUT')
-        await send(world.server, 'PUT', at, { body: JSON.stringify({ maxObjects: 111 }) });
-      await route.continue();
-    });
-    await save.click();
-    await panel.getByText('PreconditionFailed').waitFor();
-    expect(await stored()).toMatchObject({ maxObjects: 111 });
-    await tab.page.unrouteAll();
-    await save.click();
-    await panel.getByText('Another client has set this to 111 meanwhile').waitFor();
-    await save.click();
-    await panel.waitFor({ state: 'detached' });
-    expect(await stored()).toMatchObject({ maxObjects: 88 });
+    await expectRace(tab.page, at);
   });
 
   test('the first quota of a bucket replaces none that another client sets between the reading of the form and its write', async () => {
@@ -154,22 +161,7 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     await using tab = await world.open('/buckets/fresh/usage?quota=1');
     const panel = tab.page.getByRole('region', { name: 'Set quota' });
     await panel.getByLabel('Objects').fill('88');
-    await tab.page.route(`**${at}`, async (route) => {
-      if (route.request().method() === 'PUT')
-        await send(world.server, 'PUT', at, { body: JSON.stringify({ maxObjects: 99 }) });
-      await route.continue();
-    });
-    const save = panel.getByRole('button', { name: 'Save' });
-    await save.click();
-    await panel.getByText('PreconditionFailed').waitFor();
-    const stored = async () => (await send(world.server, 'GET', at)).json();
-    expect(await stored()).toMatchObject({ maxObjects: 99 });
-    await tab.page.unrouteAll();
-    await save.click();
-    await panel.getByText('Another client has set this to 99 meanwhile').waitFor();
-    await save.click();
-    await panel.waitFor({ state: 'detached' });
-    expect(await stored()).toMatchObject({ maxObjects: 88 });
+    await expectRace(tab.page, at);
   });
 
   test('a bucket without a closed day says when one comes', async () => {

@@ -1,7 +1,7 @@
 /** Bodies that are read whole take memory from a common budget, which is a share of `SVC_MEMORY_MAX`. */
 
 import { expect, test } from 'vitest';
-import { bodyBudget, type MemoryHolder, SharedMemory } from '../../src/base/body-budget.ts';
+import { type MemoryHolder, SharedMemory, sharedBudget } from '../../src/base/shared-budget.ts';
 import type { Context } from '../../src/context.ts';
 import { policyOf } from '../support/access.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
@@ -116,7 +116,7 @@ test('slow bodies of one account leave memory for those of others', async () => 
 });
 
 test('the memory of parts: a bucket with one may not have the last quarter, and any other bucket may have its first one', () => {
-  const memory = bodyBudget(16 * MiB);
+  const memory = sharedBudget(16 * MiB);
   const take = (bucket: string) => memory.take(5 * MiB, bucket);
   expect(['a', 'a', 'a', 'b', 'c'].map(take)).toEqual([true, true, false, true, false]);
   memory.give(5 * MiB, 'a');

@@ -158,7 +158,7 @@ describe.each(backends)('on %s', (backend) => {
       openUploads: 1,
       deregisterReady: false,
       reasons: expect.arrayContaining([
-        '1 open upload is bound to it: complete or abort it.',
+        '1 open upload is bound to it, and must be completed or aborted.',
         '2 chunks are stored on it.',
       ]),
     });

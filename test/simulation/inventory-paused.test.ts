@@ -4,7 +4,7 @@ import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type Lists, must, openLists } from '../support/inventory-lists.ts';
-import { pausedAtCall } from '../support/paused-at-call.ts';
+import { pausedAtCall, runUntilPaused } from '../support/paused-at-call.ts';
 
 const never = new AbortController().signal;
 const path = '/buckets/bucket/inventory/all/run';
@@ -36,18 +36,13 @@ async function writeFiles(lists: Lists, unit: ReturnType<typeof writeInventories
 for (const when of ['before', 'after'] as const)
   for (const next of ['its run', 'the next run', 'the next run, and its manifest'] as const)
     test(`a leader that is paused ${when} any call, until its successor has written the files of ${next}, changes none of them`, async () => {
-      let isOver = false;
-      for (let at = 0; !isOver; at += 1) {
+      for (let at = 0; ; at += 1) {
         expect(at).toBeLessThan(200);
         await using lists = await openWorld();
         const { world, clock } = lists;
         const former = pausedAtCall(world.context, { at, when, tables: ['tasks'] });
         const unit = writeInventories(former.context, 1);
-        const run = async (): Promise<void> => {
-          while ((await unit(never)) === 'busy');
-        };
-        const ending = run().catch((cause: unknown) => cause);
-        isOver = await Promise.race([former.paused.then(() => false), ending.then(() => true)]);
+        const { isOver, ending } = await runUntilPaused(former, unit);
         if (isOver) break;
         const listed = await change(lists);
         const successor = writeInventories(world.context, 2);

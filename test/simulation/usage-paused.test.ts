@@ -1,10 +1,9 @@
 /** A leader of the usage rollup that is paused beyond its lease changes no bill. */
 import { expect, test } from 'vitest';
 import { rollUpUsage } from '../../src/workers/buckets.ts';
-import { pausedAtCall } from '../support/paused-at-call.ts';
+import { pausedAtCall, runUntilPaused } from '../support/paused-at-call.ts';
 import { hourMs, openUsageWorld, type UsageWorld } from '../support/usage-world.ts';
 
-const never = new AbortController().signal;
 const body = 'ten bytes.';
 const dayBytes = body.length * 86_400;
 const tables = ['tasks', 'usage', 'usage_aggregates'];
@@ -48,17 +47,12 @@ async function changeBuckets({ client }: UsageWorld): Promise<void> {
 
 for (const when of ['before', 'after'] as const)
   test(`a leader that is paused ${when} any call of the metadata, until its successor has closed the day, changes no bill`, async () => {
-    let isOver = false;
-    for (let at = 0; !isOver; at += 1) {
+    for (let at = 0; ; at += 1) {
       expect(at).toBeLessThan(2_000);
       await using world = await openEndedDay();
       const former = pausedAtCall(world.context, { at, when, tables });
       const unit = rollUpUsage(former.context, 2);
-      const run = async (): Promise<void> => {
-        while ((await unit(never)) === 'busy');
-      };
-      const ending = run().catch((cause: unknown) => cause);
-      isOver = await Promise.race([former.paused.then(() => false), ending.then(() => true)]);
+      const { isOver, ending } = await runUntilPaused(former, unit);
       if (isOver) break;
       await changeBuckets(world);
       for (let successors = 0; successors < 3; successors += 1) world.changeLeader();

@@ -58,3 +58,18 @@ export function pausedAtCall(inner: Context, { at, when, tables }: PauseOptions)
   });
   return { context: { ...inner, metadata }, paused: reached.promise, resume: gate.resolve };
 }
+
+/**
+ * Runs a worker of the process until it is idle, or pauses.
+ * @returns whether it is idle, and what ends it: undefined, or what it throws
+ */
+export async function runUntilPaused(
+  { paused }: PausedProcess,
+  unit: (signal: AbortSignal) => Promise<unknown>,
+): Promise<{ readonly isOver: boolean; readonly ending: Promise<unknown> }> {
+  const run = async (): Promise<void> => {
+    while ((await unit(new AbortController().signal)) === 'busy');
+  };
+  const ending = run().catch((cause: unknown) => cause);
+  return { ending, isOver: await Promise.race([paused.then(() => false), ending.then(() => true)]) };
+}

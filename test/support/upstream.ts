@@ -4,7 +4,7 @@ import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import type { Upstream } from '../../src/backends/data/upstream-store/client.ts';
 import { upstreamStore } from '../../src/backends/data/upstream-store/store.ts';
 import { WriteBudget } from '../../src/backends/data/write-budget.ts';
-import { bodyBudget } from '../../src/base/body-budget.ts';
+import { sharedBudget } from '../../src/base/shared-budget.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
@@ -66,5 +66,5 @@ export const openUpstreams = (...upstreams: readonly Upstream[]): ObjectBytes =>
     random: systemRandom(),
     hasher: nodeHasher(),
     budget: new WriteBudget(64 * MiB),
-    partMemory: bodyBudget(64 * MiB),
+    partMemory: sharedBudget(64 * MiB),
   });

@@ -2,11 +2,12 @@
 import { useRef, useState } from 'preact/hooks';
 import { parseBytes } from '../../../src/base/text/byte-size.ts';
 import type { Allowed } from '../../app/allowed.ts';
-import { isMissing, request } from '../../app/client.ts';
+import { isMissing, orMissing, request } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
-import { conditionOnPresent, findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
+import { findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
+import { conditionOnPresent } from '../../ui/stale.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { writeSize } from '../../ui/values.tsx';
 import { may, Part } from './frame.tsx';
@@ -31,11 +32,6 @@ interface NumbersProps<Name extends string> {
 interface Present<Name extends string> {
   readonly json: NumbersProps<Name>['values'];
   readonly etag: string | undefined;
-}
-
-function orMissing(cause: unknown): undefined {
-  if (isMissing(cause)) return undefined;
-  throw cause;
 }
 
 const writeNumber = (value: number, unit: 'bytes' | 'count'): string =>

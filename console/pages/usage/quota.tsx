@@ -1,13 +1,14 @@
 /** The quota of a bucket beside what it holds, and the form that sets it. */
 import { useState } from 'preact/hooks';
-import { type Answer, type Ask, isMissing, request } from '../../app/client.ts';
+import { type Answer, type Ask, orMissing, request } from '../../app/client.ts';
 import { useChange } from '../../app/queries.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
-import { conditionOnPresent, findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
+import { findChanged, isZero, useBases, w as wordsOfLimits } from '../../ui/limits.ts';
 import { Meter } from '../../ui/progress.tsx';
+import { conditionOnPresent } from '../../ui/stale.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Bytes, formatBytes, formatCount, writeSize } from '../../ui/values.tsx';
 import { w } from './words.ts';
@@ -71,11 +72,7 @@ const textOf = (quota: Bucket['quota'], limit: Limit): string => {
 };
 
 /** Undefined where none is set. */
-const readQuota = (name: string) =>
-  request('GetBucketQuota', { path: { name } }).catch((cause: unknown) => {
-    if (isMissing(cause)) return undefined;
-    throw cause;
-  });
+const readQuota = (name: string) => request('GetBucketQuota', { path: { name } }).catch(orMissing);
 
 interface QuotaFormProps {
   readonly bucket: Bucket;

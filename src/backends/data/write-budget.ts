@@ -10,7 +10,7 @@
  * most) is bounded for each connection, not here.
  */
 
-import { type BodyBudget, bodyBudget } from '../../base/body-budget.ts';
+import { type SharedBudget, sharedBudget } from '../../base/shared-budget.ts';
 import type { ChunkMemory } from '../../ports/chunk-store.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
 
@@ -26,7 +26,7 @@ const patienceMs = 100;
 
 export class WriteBudget {
   /** Its holders are accounts. */
-  readonly #memory: BodyBudget;
+  readonly #memory: SharedBudget;
   readonly #clock: Pick<Clock, 'elapsed' | 'sleep'>;
   /** By account, the next one first. */
   readonly #waiting = new Map<string, Waiter[]>();
@@ -35,7 +35,7 @@ export class WriteBudget {
   #isWatching = false;
 
   constructor(bytesMax: number, clock: Pick<Clock, 'elapsed' | 'sleep'> = systemClock) {
-    this.#memory = bodyBudget(bytesMax);
+    this.#memory = sharedBudget(bytesMax);
     this.#clock = clock;
   }
 

@@ -1,5 +1,7 @@
 /** A bucket: created together with its first configurations, deleted, its versioning changed. */
+
 import { fail, Refusal } from '../../base/errors.ts';
+import { plural } from '../../base/text/plural.ts';
 import type { Context } from '../../context.ts';
 import {
   findBucket,
@@ -250,16 +252,15 @@ export async function explainRemains(
   return fail(cause.code, { ...cause.details, message: `Access points lead to the bucket: ${names}.` });
 }
 
-const plural = (count: number, one: string, many: string): readonly string[] =>
-  count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
-
 function describeRemains(name: string, remains: BucketRemains): string {
   const { objects, noncurrentVersions, deleteMarkers, locked, firstKey, isCut } = remains;
   const counts = [
-    ...plural(objects, 'object', 'objects'),
-    ...plural(noncurrentVersions, 'noncurrent version', 'noncurrent versions'),
-    ...plural(deleteMarkers, 'delete marker', 'delete markers'),
-  ].join(', ');
+    [objects, plural(objects, 'object', 'objects')],
+    [noncurrentVersions, plural(noncurrentVersions, 'noncurrent version', 'noncurrent versions')],
+    [deleteMarkers, plural(deleteMarkers, 'delete marker', 'delete markers')],
+  ]
+    .flatMap(([count, text]) => (count === 0 ? [] : [text]))
+    .join(', ');
   // Another request may have deleted the last one since.
   if (firstKey === undefined) return `The bucket ${name} was not empty. Try again.`;
   const under = locked === 0 ? '' : ` ${locked} of them have a retention or a legal hold.`;

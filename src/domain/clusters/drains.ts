@@ -1,4 +1,5 @@
 /** Drains of clusters: their effect before they begin, their progress, what is stored and what waits for deletion. */
+import { plural } from '../../base/text/plural.ts';
 import type { Context } from '../../context.ts';
 import { rebalanceRows } from '../../metadata/background/clusters.ts';
 import { allRows, backlogMax, queueSlots } from '../../metadata/background/queues.ts';
@@ -104,10 +105,10 @@ function reasonsAgainst({ state }: ClusterRow, facts: Facts): readonly string[] 
     [seen.failed > 0, `${seen.failed} of them could not be moved; the log says why.`],
     [
       seen.uploads > 0,
-      `${seen.uploads} open ${seen.uploads === 1 ? 'upload is' : 'uploads are'} bound to it: complete or abort ${seen.uploads === 1 ? 'it' : 'them'}.`,
+      `${plural(seen.uploads, 'open upload is', 'open uploads are')} bound to it, and must be completed or aborted.`,
     ],
     [gcQueue > 0, `${gcQueue} extents on it wait to be deleted.`],
-    [chunks > 0 && gcQueue === 0, `${chunks} ${chunks === 1 ? 'chunk is' : 'chunks are'} stored on it.`],
+    [chunks > 0 && gcQueue === 0, `${plural(chunks, 'chunk is', 'chunks are')} stored on it.`],
     [
       elsewhere > 0 && (!isListed || (gcQueue === 0 && chunks > 0)),
       `${elsewhere} tasks of the deletion queue may have chunks on it.`,

@@ -70,12 +70,12 @@ const result = element({
   ...pageFields,
 });
 
-async function policiesIn(
+async function policiesIn<Name extends string>(
   { clock }: Pick<Context, 'clock'>,
   { identity: { owner: account } }: ActionRequest,
-  { texts, name }: { readonly texts: readonly string[]; readonly name: string },
+  { input, name }: { readonly input: Readonly<Record<Name, readonly string[]>>; readonly name: Name },
 ): Promise<readonly Policy[]> {
-  const policies = await compileTogether({ clock, account }, texts, (text, index) => ({
+  const policies = await compileTogether({ clock, account }, input[name], (text, index) => ({
     name: `${name}.${index + 1}`,
     document: parsePolicy(text, { kind: 'identity' }),
   }));
@@ -114,14 +114,13 @@ async function evaluateAll(
     input.ResourcePolicy === undefined
       ? undefined
       : { name: 'ResourcePolicy', document: parsePolicy(input.ResourcePolicy, { kind: 'bucket' }) };
-  const { owner } = request.identity;
   const name = 'PermissionsBoundaryPolicyInputList';
-  const boundary = await policiesIn({ clock }, request, { texts: input[name], name });
+  const boundary = await policiesIn({ clock }, request, { input, name });
   const simulation: Simulation = {
     ...asked,
     boundary: boundary.length === 0 ? asked.boundary : boundary,
     resourcePolicy,
-    owner: accountIn(input.ResourceOwner) ?? owner,
+    owner: accountIn(input.ResourceOwner) ?? request.identity.owner,
     facts: factsIn(input.ContextEntries),
   };
   const pairs = input.ActionNames.flatMap((each) => resources.map((on) => ({ action: each, resource: on })));
@@ -173,8 +172,7 @@ export const SimulateCustomPolicy = action(
     result,
     run: async (ctx, request, input) => {
       const principal = supposed(request, input.CallerArn);
-      const listed = { texts: input.PolicyInputList, name: 'PolicyInputList' };
-      const identity = await policiesIn(ctx, request, listed);
+      const identity = await policiesIn(ctx, request, { input, name: 'PolicyInputList' });
       return evaluateAll(ctx, request, { input, asked: { principal, identity, boundary: undefined } });
     },
   },
@@ -188,8 +186,7 @@ export const SimulatePrincipalPolicy = action(
     result,
     async run(ctx, request, input) {
       const source = await readSource(ctx, request, input.PolicySourceArn);
-      const listed = { texts: input.PolicyInputList, name: 'PolicyInputList' };
-      const more = await policiesIn(ctx, request, listed);
+      const more = await policiesIn(ctx, request, { input, name: 'PolicyInputList' });
       const asked = {
         ...source,
         principal: input.CallerArn === undefined ? source.principal : supposed(request, input.CallerArn),

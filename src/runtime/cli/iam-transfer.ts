@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs';
 import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { type AdminClient, AdminRefused, openAdminClient } from '../../admin-client.ts';
+import { plural } from '../../base/text/plural.ts';
 import { printable } from '../../base/text/printable.ts';
 import { transferredMax } from '../../protocol/admin/iam-transfer.ts';
 import type { AdminBody, AdminReply } from '../../protocol/admin/operations.ts';
@@ -167,8 +168,7 @@ async function runExport(args: readonly string[]): Promise<boolean> {
     });
     await file.write(`${JSON.stringify(end)}\n`);
     await file.sync();
-    const counted = end.records === 1 ? '1 record is' : `${end.records} records are`;
-    process.stdout.write(`${counted} in ${printable(input.to)}\n`);
+    process.stdout.write(`${plural(end.records, 'record is', 'records are')} in ${printable(input.to)}\n`);
     return end.leftOut === undefined;
   } catch (cause) {
     // So that the command can be run again: it writes new files only.

@@ -4,7 +4,7 @@ import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
 import { WriteBudget } from '../../backends/data/write-budget.ts';
 import type { DiskSpaces } from '../../backends/disk-space.ts';
-import { bodyBudget } from '../../base/body-budget.ts';
+import { sharedBudget } from '../../base/shared-budget.ts';
 import type { ClusterSetting } from '../../config/clusters.ts';
 import { dataBackends } from '../../config/data.ts';
 import { pathIn } from '../../config/network.ts';
@@ -92,7 +92,7 @@ async function openUpstreams(
       timeoutMs,
     })),
   );
-  const partMemory = bodyBudget(config.SVC_MEMORY_MAX / 8);
+  const partMemory = sharedBudget(config.SVC_MEMORY_MAX / 8);
   return upstreamStore(upstreams, { clock, random, hasher, budget, partMemory });
 }
 

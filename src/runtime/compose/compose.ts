@@ -7,8 +7,8 @@ import type { DiskSpaces } from '../../backends/disk-space.ts';
 import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
 import { openSinks } from '../../backends/sinks/open-sinks.ts';
-import { SharedMemory } from '../../base/body-budget.ts';
 import { Caches } from '../../base/bounded-cache.ts';
+import { SharedMemory } from '../../base/shared-budget.ts';
 import { dataBackends } from '../../config/data.ts';
 import { metadataBackends } from '../../config/metadata.ts';
 import { mayReach } from '../../config/network.ts';
@@ -111,7 +111,7 @@ function openPeers({
 const cacheTimes = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config) =>
   metadataBackends[SVC_META_BACKEND].scope === 'network'
     ? { cacheTtlMs: SVC_CONFIG_CACHE_TTL, activeMs: 0 }
-    : { cacheTtlMs: 0, activeMs };
+    : { cacheTtlMs: 0 };
 
 /** What the processes of a node cache of the metadata, and for how long. */
 const cachedChanges = (config: Config): Omit<Parameters<typeof shareChanges>[1], 'siblings'> =>

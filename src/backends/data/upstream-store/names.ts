@@ -1,5 +1,5 @@
 /** One upstream as the files beside this one use it; the name of an extent there, and the back-reference beside it. */
-import type { BodyBudget } from '../../../base/body-budget.ts';
+import type { SharedBudget } from '../../../base/shared-budget.ts';
 import { textFromBase64, textToBase64 } from '../../../base/text/base64.ts';
 import { decodeUtf8 } from '../../../base/text/utf8.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
@@ -119,5 +119,5 @@ export interface Connection extends RetryContext {
   /** Bounds what all uploads hold in memory together. */
   readonly budget: WriteBudget | undefined;
   /** For bodies of unknown length: a part of them is held whole. */
-  readonly partMemory: Pick<BodyBudget, 'take' | 'give'>;
+  readonly partMemory: Pick<SharedBudget, 'take' | 'give'>;
 }

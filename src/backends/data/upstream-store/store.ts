@@ -1,6 +1,7 @@
 /** The `upstream-store` backend: extents as objects of other S3 services, a bucket of one each cluster. */
-import type { BodyBudget } from '../../../base/body-budget.ts';
+
 import { fail } from '../../../base/errors.ts';
+import type { SharedBudget } from '../../../base/shared-budget.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
 import {
@@ -63,7 +64,7 @@ interface UpstreamStoreOptions {
   /** Bounds what all uploads hold in memory together; without it only each one is bounded. */
   readonly budget?: WriteBudget | undefined;
   /** For bodies of unknown length. */
-  readonly partMemory: Pick<BodyBudget, 'take' | 'give'>;
+  readonly partMemory: Pick<SharedBudget, 'take' | 'give'>;
 }
 
 export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamStoreOptions): ObjectBytes {
