@@ -1,5 +1,5 @@
 /** The Buckets page. */
-import type { Locator } from 'playwright-core';
+import type { Locator, Request } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
 import { openUser } from './people.ts';
@@ -19,6 +19,12 @@ const typeWithoutPause = (input: Locator, ...texts: readonly string[]) =>
       element.dispatchEvent(new Event('input', { bubbles: true }));
     }
   }, texts);
+
+/** The prefixes that a request asks for, alone or in a batch of reads. */
+const prefixesOf = (request: Request): readonly string[] =>
+  [...`${request.url()} ${request.postData() ?? ''}`.matchAll(/prefix(?:=|":")(\w+)/g)].map(
+    ([, prefix = '']) => prefix,
+  );
 
 describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
   test('searches all buckets by prefix on the server, and the address restores the search', async () => {
@@ -84,10 +90,7 @@ describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
     await using tab = await world.open('/buckets');
     const { page } = tab;
     const prefixes: string[] = [];
-    page.on('request', (request) => {
-      const asked = `${request.url()} ${request.postData() ?? ''}`;
-      prefixes.push(...[...asked.matchAll(/prefix(?:=|":")(\w+)/g)].map(([, prefix = '']) => prefix));
-    });
+    page.on('request', (request) => prefixes.push(...prefixesOf(request)));
     const input = page.getByRole('searchbox');
     const before = await page.evaluate(() => history.length);
     await typeWithoutPause(input, 'z', 'ze', 'zeb');
@@ -110,6 +113,37 @@ describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
     await page.getByRole('button', { name: 'Clear the filter' }).click();
     await page.getByRole('link', { name: 'lion' }).waitFor();
     expect(await input.inputValue()).toBe('');
+  });
+
+  test('while a search is answered, says of the rows of the search before what that one found', async () => {
+    await using world = await openConsole();
+    for (const name of ['zebra', 'lion']) await send(world.server, 'PUT', `/${name}`);
+    await using tab = await world.open('/buckets?q=zeb');
+    const { page } = tab;
+    const ofZebra = page.getByText('1 bucket begins with “zeb”.');
+    const noGiraffe = page.getByText('No bucket begins with “gi”.');
+    await ofZebra.waitFor();
+    /** Enters a prefix, looks at the page while its answer is held back, and lets it come. */
+    const search = async (prefix: string, look: () => Promise<void>) => {
+      const held = Promise.withResolvers<void>();
+      const asked = Promise.withResolvers<void>();
+      await page.route('**/admin/v1/**', async (route, request) => {
+        if (prefixesOf(request).includes(prefix)) {
+          asked.resolve();
+          await held.promise;
+        }
+        await route.continue();
+      });
+      await page.getByRole('searchbox').fill(prefix);
+      await asked.promise;
+      await look();
+      held.resolve();
+      await page.unrouteAll({ behavior: 'wait' });
+    };
+    await search('gi', () => ofZebra.waitFor());
+    await noGiraffe.waitFor();
+    await search('li', () => noGiraffe.waitFor());
+    await page.getByText('1 bucket begins with “li”.').waitFor();
   });
 
   test('shows what is public, and creates a versioned bucket', async () => {

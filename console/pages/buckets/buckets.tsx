@@ -1,4 +1,5 @@
 /** Buckets: the search over all of them, what each holds, and a new one. Tenants see those of their own account. */
+import { useRef } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdminPages } from '../../app/queries.ts';
@@ -107,6 +108,9 @@ export default function BucketsPage() {
     { query: { prefix, ...(owner === undefined ? {} : { owner }) } },
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListBuckets') === true, keepsRows: true },
   );
+  const rowsPrefix = useRef(prefix);
+  // While a prefix is asked for, the rows and what is said of them are those of the one before.
+  if (!list.isPlaceholderData) rowsPrefix.current = prefix;
   const mayTrend = allowed('ListBucketUsage') === true;
   // The cast: a page begins after '' or after `next` of the page before.
   const after = (list.data?.pageParams ?? ['']) as readonly string[];
@@ -122,7 +126,7 @@ export default function BucketsPage() {
     <>
       <PageHead
         title={t.pages.buckets}
-        answer={<Answered rows={list.rows} hasMore={list.hasNextPage} prefix={prefix} />}
+        answer={<Answered rows={list.rows} hasMore={list.hasNextPage} prefix={rowsPrefix.current} />}
         actions={createButton}
       />
       <Card>
@@ -146,12 +150,12 @@ export default function BucketsPage() {
               />
             }
             empty={
-              prefix === '' ? (
+              rowsPrefix.current === '' ? (
                 <Empty icon="bucket" text={w.none} action={createButton} />
               ) : (
                 <Empty
                   icon="search"
-                  text={<bdi>{w.noneFound(prefix)}</bdi>}
+                  text={<bdi>{w.noneFound(rowsPrefix.current)}</bdi>}
                   action={<Button onClick={() => setSearch({ q: undefined })}>{t.ui.clearFilter}</Button>}
                 />
               )
