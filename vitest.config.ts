@@ -15,7 +15,14 @@ const poll = { timeout: 180_000 };
  * another file.
  */
 const sharing = ['unit/**/!(clock)', 'handlers/**/*', 'attacks/**/*'].map((path) => `test/${path}.test.ts`);
-const common = { pool: 'forks', testTimeout: testMs, hookTimeout: hookMs, expect: { poll } } as const;
+const common = {
+  pool: 'forks',
+  testTimeout: testMs,
+  hookTimeout: hookMs,
+  expect: { poll },
+  // What CI prints of a failed test is its message alone: it says what a list had.
+  chaiConfig: { truncateThreshold: 1_000 },
+} as const;
 
 class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
