@@ -201,6 +201,9 @@ class RequestBeginning implements TraceBeginning {
   get kind() {
     return 'server' as const;
   }
+  get account() {
+    return callersAccount(this.subject);
+  }
   get stage() {
     return 'identify' as const;
   }

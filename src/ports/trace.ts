@@ -70,6 +70,8 @@ export interface TraceBeginning {
   readonly subject: TraceSubject;
   /** `producer` sends messages that name its span, `consumer` takes tasks from a queue. */
   readonly kind: 'server' | 'producer' | 'consumer';
+  /** Of the caller: traces of one account remove none of another. Read at the end. */
+  readonly account?: string;
   /** By the monotonic clock; absent: now. */
   readonly startedAt?: number;
   /** The stage that it begins in. */

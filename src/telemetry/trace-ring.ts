@@ -1,7 +1,7 @@
 /**
  * The finished traces that a process keeps, chosen by how they ended: every failure, the slowest of each operation and band of
- * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones, and one of
- * requests with the same error, such as those of a tenant beyond its rate limit, removes no others.
+ * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones. A flood of
+ * requests with the same error, such as those of a tenant beyond its rate limit, removes none with another error or of another account.
  */
 
 import { hasStatus } from '../base/recent-entries.ts';
@@ -23,7 +23,7 @@ const bands = [1, 10, 100, 1_000, 10_000, Number.POSITIVE_INFINITY] as const;
 const slowestMax = 8;
 /** After this time a faster trace may replace one of the slowest, so that these are of today. */
 const slowestMs = 15 * 60_000;
-/** Names of operations, and names that nothing selects on; further ones share a group. */
+/** Names of operations, accounts with the same error, and names that nothing selects on; further ones share a group. */
 const groupsMax = 512;
 const shared = 'other';
 /** In each interval of this length one of the other requests is kept. It is a time, not a share, so that load does not raise the cost. */
@@ -31,6 +31,7 @@ const sampleMs = 250;
 
 interface Entry {
   readonly summary: TraceSummary;
+  readonly account: string;
   readonly text: string;
   readonly bytes: number;
   /** By the monotonic clock. */
@@ -47,6 +48,8 @@ interface Group {
 
 export interface Ended {
   readonly operation: string;
+  /** Of the caller. */
+  readonly account: string;
   readonly status: number | undefined;
   readonly code: string | undefined;
   readonly durationMs: number;
@@ -55,37 +58,59 @@ export interface Ended {
   readonly endedAt: number;
 }
 
-/** The traces of one kind, by error code. Codes are those of a table, so there are few. */
+/** Traces in the order of their ends. */
+class Entries {
+  readonly entries = new Set<Entry>();
+  bytes = 0;
+}
+
+/** The traces of one kind, by error code and account. Codes are those of a table, so there are few. */
 class Shelf {
-  readonly #byCode = new Map<string, { readonly entries: Set<Entry>; bytes: number }>();
+  readonly #byCode = new Map<string, { readonly byAccount: Map<string, Entries>; bytes: number }>();
   bytes = 0;
 
+  /** The account, or `shared` where the code has traces of many others. */
+  accountOf({ account, code = '' }: Ended): string {
+    const known = this.#byCode.get(code)?.byAccount;
+    return known === undefined || known.has(account) || known.size < groupsMax ? account : shared;
+  }
+
   add(entry: Entry): void {
-    const code = entry.summary.code ?? '';
-    const same = this.#byCode.get(code) ?? { entries: new Set(), bytes: 0 };
+    const { account, bytes, summary } = entry;
+    const code = summary.code ?? '';
+    const same = this.#byCode.get(code) ?? { byAccount: new Map<string, Entries>(), bytes: 0 };
+    const own = same.byAccount.get(account) ?? new Entries();
     this.#byCode.set(code, same);
-    same.entries.add(entry);
-    same.bytes += entry.bytes;
-    this.bytes += entry.bytes;
+    same.byAccount.set(account, own);
+    own.entries.add(entry);
+    for (const each of [own, same, this]) each.bytes += bytes;
   }
 
   delete(entry: Entry): void {
-    const same = this.#byCode.get(entry.summary.code ?? '');
-    if (same === undefined || !same.entries.delete(entry)) return;
-    same.bytes -= entry.bytes;
-    this.bytes -= entry.bytes;
+    const { account, bytes, summary } = entry;
+    const same = this.#byCode.get(summary.code ?? '');
+    const own = same?.byAccount.get(account);
+    if (same === undefined || own === undefined || !own.entries.delete(entry)) return;
+    for (const each of [own, same, this]) each.bytes -= bytes;
+    if (own.entries.size === 0) same.byAccount.delete(account);
   }
 
-  /** The oldest of the code with the most bytes: a caller that is refused again and again removes what it was refused with. */
+  /** The oldest of the code, and in it of the account, with the most bytes: who is refused again and again removes its own traces. */
   oldestOfLargest(): Entry | undefined {
-    let most: { readonly entries: Set<Entry>; readonly bytes: number } | undefined;
-    for (const each of this.#byCode.values()) if (most === undefined || each.bytes > most.bytes) most = each;
-    return most?.entries.values().next().value;
+    const accounts = findLargest(this.#byCode.values())?.byAccount.values();
+    return accounts && findLargest(accounts)?.entries.values().next().value;
   }
 
   *[Symbol.iterator](): Generator<Entry> {
-    for (const { entries } of this.#byCode.values()) yield* entries;
+    for (const { byAccount } of this.#byCode.values())
+      for (const { entries } of byAccount.values()) yield* entries;
   }
+}
+
+function findLargest<T extends { readonly bytes: number }>(all: Iterable<T>): T | undefined {
+  let most: T | undefined;
+  for (const each of all) if (most === undefined || each.bytes > most.bytes) most = each;
+  return most;
 }
 
 export class TraceRing {
@@ -119,13 +144,14 @@ export class TraceRing {
   add(retention: Shelved, ended: Ended, document: TraceDocument): void {
     const text = JSON.stringify(document);
     const summary = summarize(document);
+    const shelf = this.#shelves[retention];
     const entry = {
       summary,
+      account: shelf.accountOf(ended),
       text,
       bytes: textBytes(text) + textBytes(document.key) + entryBytes,
       endedAt: ended.endedAt,
     };
-    const shelf = this.#shelves[retention];
     shelf.add(entry);
     if (retention === 'slow') this.#addToGroup(ended, entry);
     while (shelf.bytes > bytesMax[retention]) this.#remove(retention, shelf.oldestOfLargest() as Entry);

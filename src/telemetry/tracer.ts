@@ -210,6 +210,10 @@ class RecordedTrace implements Trace, CallRecorder, Ended, Listed<RecordedTrace>
     return this.#beginning.subject.operation;
   }
 
+  get account(): string {
+    return this.#beginning.account ?? '';
+  }
+
   /** What the request came with; read when something asks for it. */
   get parent(): TraceParent | undefined {
     if (this.#parent === null) this.#parent = parseTraceparent(this.#beginning.parent);

@@ -173,6 +173,16 @@ describe('GET /admin/v1/traces', () => {
     expect(await ids('limit=1')).toHaveLength(1);
   });
 
+  test('a tenant that is refused again and again removes no trace of another tenant', async () => {
+    await using world = await openTraced();
+    await world.client.put('/alices');
+    await world.bob.put('/bobs');
+    const missing = await world.client.get('/alices/none');
+    for (let n = 0; n < 1_000; n += 1) await world.bob.get(`/bobs/${String(n).padStart(1_000, 'x')}`);
+    expect(await world.find(requestId(missing))).toHaveLength(1);
+    expect((await world.list('status=NoSuchKey&limit=500')).length).toBeGreaterThan(100);
+  });
+
   test('shows a running request with its stage and the call that it waits for', async () => {
     const held = Promise.withResolvers<void>();
     const reached = Promise.withResolvers<void>();

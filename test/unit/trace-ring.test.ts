@@ -9,6 +9,7 @@ function end(ring: TraceRing, more: Partial<Ended> = {}, text = ''): string | un
   serial += 1;
   const ended: Ended = {
     operation: 'GetObject',
+    account: 'tenant',
     status: 200,
     code: undefined,
     durationMs: 5,
@@ -91,6 +92,18 @@ test.each([
   // The latest of them, without a gap.
   expect(left.length).toBeGreaterThan(1_000);
   expect(Number(left[0]) - Number(left.at(-1))).toBe(left.length - 1);
+});
+
+test.each([
+  ['failures', { status: 503, code: 'SlowDown' }],
+  ['refusals', { status: 403, code: 'AccessDenied' }],
+])('a flood of %s of one account removes none of another with the same code', (_, refused) => {
+  const ring = new TraceRing();
+  for (let n = 0; n < 5; n += 1) end(ring, { ...refused, account: 'victim', durationMs: 77 });
+  for (let n = 0; n < 20_000; n += 1) end(ring, { ...refused, account: 'flood' }, 'key'.repeat(100));
+  expect([...ring.entries({ minMs: 77, max: 99_999 })]).toHaveLength(5);
+  for (let n = 0; n < 2_000; n += 1) end(ring, { ...refused, account: `account-${n}` }, 'key'.repeat(1_000));
+  expect(ring.bytes).toBeLessThanOrEqual(4 * 1024 * 1024);
 });
 
 test('16 MiB are never exceeded, whatever the length of names and the number of operations', () => {
