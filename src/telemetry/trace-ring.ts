@@ -1,7 +1,7 @@
 /**
  * The finished traces that a process keeps, chosen by how they ended: every failure, the slowest of each operation and band of
  * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones. A flood of
- * requests with the same error, such as those of a tenant beyond its rate limit, removes none with another error or of another account.
+ * requests with the same error, such as those of a tenant beyond its rate limit, removes none with another error or of another account; nor do slow ones.
  */
 
 import { hasStatus } from '../base/recent-entries.ts';
@@ -38,11 +38,19 @@ interface Entry {
   readonly endedAt: number;
 }
 
-/** The slowest of an operation in one band. */
+/** What an account has in a group. */
+interface Share {
+  count: number;
+  fastestMs: number;
+}
+
+/** The slowest of an operation in one band, shared among accounts: one that is often slow replaces its own traces. */
 interface Group {
   readonly entries: Entry[];
-  /** A trace that took no longer is not kept before `until`. */
-  floorMs: number;
+  shares: ReadonlyMap<string, Share>;
+  /** The largest share, and the fastest trace of the accounts that have that much. */
+  largest: Share;
+  /** A trace that is slower than none is not kept before this time. */
   until: number;
 }
 
@@ -187,7 +195,7 @@ export class TraceRing {
     if (groups === undefined) {
       const isCrowded = this.#groups.size >= groupsMax && operation !== shared;
       if (isCrowded) return this.#groupOf({ operation: shared, durationMs });
-      groups = bands.map(() => ({ entries: [], floorMs: 0, until: 0 }));
+      groups = bands.map(() => ({ entries: [], ...share([]), until: 0 }));
       this.#groups.set(operation, groups);
     }
     let band = 0;
@@ -196,11 +204,15 @@ export class TraceRing {
   }
 
   #isSlow(ended: Ended): boolean {
-    const { entries, floorMs, until } = this.#groupOf(ended);
-    return entries.length < slowestMax || ended.durationMs > floorMs || ended.endedAt > until;
+    const { entries, shares, largest, until } = this.#groupOf(ended);
+    if (entries.length < slowestMax || ended.endedAt > until) return true;
+    const own = shares.get(ended.account) ?? { count: 0, fastestMs: Number.POSITIVE_INFINITY };
+    if (own.count + 1 < largest.count) return true;
+    const floorMs = own.count === largest.count ? own.fastestMs : Math.min(own.fastestMs, largest.fastestMs);
+    return ended.durationMs > floorMs;
   }
 
-  /** Replaces one that is too old, else the fastest. */
+  /** Replaces one that is too old, else the fastest of the account that has the most. */
   #addToGroup(ended: Ended, entry: Entry): void {
     const group = this.#groupOf(ended);
     const { entries } = group;
@@ -208,11 +220,24 @@ export class TraceRing {
     entries.sort((a, b) => b.summary.durationMs - a.summary.durationMs);
     if (entries.length > slowestMax) {
       const old = entries.find(({ endedAt }) => ended.endedAt - endedAt > slowestMs);
-      this.#remove('slow', old ?? (entries.at(-1) as Entry));
+      const { shares, largest } = share(entries);
+      const fastest = entries.findLast(({ account }) => shares.get(account)?.count === largest.count);
+      this.#remove('slow', old ?? (fastest as Entry));
     }
-    group.floorMs = entries.at(-1)?.summary.durationMs ?? 0;
+    Object.assign(group, share(entries));
     group.until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
   }
+}
+
+function share(entries: readonly Entry[]): Pick<Group, 'shares' | 'largest'> {
+  const shares = new Map<string, Share>();
+  for (const { account, summary } of entries) {
+    const own = shares.get(account) ?? { count: 0, fastestMs: summary.durationMs };
+    shares.set(account, { count: own.count + 1, fastestMs: Math.min(own.fastestMs, summary.durationMs) });
+  }
+  const count = Math.max(0, ...[...shares.values()].map((each) => each.count));
+  const ofLargest = [...shares.values()].filter((each) => each.count === count);
+  return { shares, largest: { count, fastestMs: Math.min(...ofLargest.map((each) => each.fastestMs)) } };
 }
 
 /** A delivery belongs to the requests that it names in its text, too. */

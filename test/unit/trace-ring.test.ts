@@ -68,6 +68,20 @@ test('after fifteen minutes a faster trace replaces an old one', () => {
   expect(durations(ring, 'GetObject')).toEqual([90, 90, 90, 90, 90, 90, 90, 50]);
 });
 
+test('the slow requests of one account leave those of others in the same band', () => {
+  const ring = new TraceRing();
+  for (let n = 0; n < 8; n += 1) end(ring, { account: 'slow', durationMs: 9_000 + n });
+  expect(end(ring, { account: 'victim', durationMs: 1_100 })).toBe('slow');
+  expect(end(ring, { account: 'third', durationMs: 1_001 })).toBe('slow');
+  for (let n = 0; n < 500; n += 1) end(ring, { account: 'slow', durationMs: 9_100 + n });
+  expect(durations(ring, 'GetObject').slice(-3)).toEqual([9_594, 1_100, 1_001]);
+  for (let n = 0; n < 500; n += 1) end(ring, { account: 'victim', durationMs: 1_200 + n });
+  expect(durations(ring, 'GetObject')).toEqual([9_599, 9_598, 9_597, 9_596, 1_699, 1_698, 1_697, 1_001]);
+  for (let n = 0; n < 20; n += 1) end(ring, { account: `account-${n}`, durationMs: 1_001 + n });
+  expect(durations(ring, 'GetObject')).toHaveLength(8);
+  expect(durations(ring, 'GetObject')).toEqual(expect.arrayContaining([9_599, 1_699, 1_020]));
+});
+
 test('a flood of refused requests removes neither failures nor slow requests', () => {
   const ring = new TraceRing();
   end(ring, { status: 503, code: 'SlowDown' });
