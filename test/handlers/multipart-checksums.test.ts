@@ -246,5 +246,8 @@ describe.each(backends)('GetObjectAttributes on %s', (backend) => {
       'false',
     ]);
     expect((await page(2, 1)).one('IsTruncated')).toBe('false');
+    // A client that follows the marker would ask for the same page for ever.
+    const empty = await page(0, 0);
+    expect([empty.all('PartNumber'), empty.one('IsTruncated')]).toEqual([[], 'false']);
   });
 });

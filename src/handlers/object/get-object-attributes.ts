@@ -88,8 +88,9 @@ async function objectParts(
   const Part = [];
   let isTruncated = false;
   for await (const { number, extent, checksum } of partsFrom(ctx, row, PartNumberMarker)) {
-    isTruncated = Part.length === MaxParts;
-    if (isTruncated) break;
+    // An empty page is not truncated, because the next one would be the same.
+    isTruncated = MaxParts > 0 && Part.length === MaxParts;
+    if (Part.length === MaxParts) break;
     Part.push({
       PartNumber: number,
       Size: contentSize(extent, row.encryption),
