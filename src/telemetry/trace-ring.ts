@@ -9,13 +9,6 @@ import type { TraceDocument, TraceFilter, TraceRetention, TraceSummary } from '.
 
 type Shelved = Exclude<TraceRetention, 'running'>;
 
-/** 14 MiB together; the rest of 16 is for the traces that are being recorded, and for the maps. */
-const bytesMax: Readonly<Record<Shelved, number>> = {
-  failed: 4 * 1024 * 1024,
-  refused: 3 * 1024 * 1024,
-  slow: 5 * 1024 * 1024,
-  sample: 2 * 1024 * 1024,
-};
 /** What an entry costs beside its texts. */
 const entryBytes = 400;
 /** Upper bounds of the bands of latency, in ms. */
@@ -23,7 +16,7 @@ const bands = [1, 10, 100, 1_000, 10_000, Number.POSITIVE_INFINITY] as const;
 const slowestMax = 8;
 /** After this time a faster trace may replace one of the slowest, so that these are of today. */
 const slowestMs = 15 * 60_000;
-/** Names of operations, accounts with the same error, and names that nothing selects on; further ones share a group. */
+/** Names of operations, and names that nothing selects on; further ones share a group. */
 const groupsMax = 512;
 const shared = 'other';
 /** In each interval of this length one of the other requests is kept. It is a time, not a share, so that load does not raise the cost. */
@@ -32,25 +25,20 @@ const sampleMs = 250;
 interface Entry {
   readonly summary: TraceSummary;
   readonly account: string;
+  readonly code: string | undefined;
   readonly text: string;
   readonly bytes: number;
   /** By the monotonic clock. */
   readonly endedAt: number;
 }
 
-/** What an account has in a group. */
-interface Share {
-  count: number;
-  fastestMs: number;
-}
-
 /** The slowest of an operation in one band, shared among accounts: one that is often slow replaces its own traces. */
 interface Group {
+  /** The slowest first. */
   readonly entries: Entry[];
-  shares: ReadonlyMap<string, Share>;
-  /** The largest share, and the fastest trace of the accounts that have that much. */
-  largest: Share;
-  /** A trace that is slower than none is not kept before this time. */
+  /** By account, and of those without a trace here: one that took no longer is not kept before `until`. */
+  floors: ReadonlyMap<string, number>;
+  floorMs: number;
   until: number;
 }
 
@@ -66,75 +54,36 @@ export interface Ended {
   readonly endedAt: number;
 }
 
-/** Traces in the order of their ends. */
-class Entries {
-  readonly entries = new Set<Entry>();
-  bytes = 0;
+/** The traces of one kind, in the order of their ends. */
+interface Shelf {
+  readonly entries: Set<Entry>;
+  bytes: number;
+  readonly bytesMax: number;
 }
 
-/** The traces of one kind, by error code and account. Codes are those of a table, so there are few. */
-class Shelf {
-  readonly #byCode = new Map<string, { readonly byAccount: Map<string, Entries>; bytes: number }>();
-  bytes = 0;
+const openShelf = (mebibytes: number): Shelf => ({
+  entries: new Set(),
+  bytes: 0,
+  bytesMax: mebibytes * 1024 * 1024,
+});
 
-  /** The account, or `shared` where the code has traces of many others. */
-  accountOf({ account, code = '' }: Ended): string {
-    const known = this.#byCode.get(code)?.byAccount;
-    return known === undefined || known.has(account) || known.size < groupsMax ? account : shared;
-  }
-
-  add(entry: Entry): void {
-    const { account, bytes, summary } = entry;
-    const code = summary.code ?? '';
-    const same = this.#byCode.get(code) ?? { byAccount: new Map<string, Entries>(), bytes: 0 };
-    const own = same.byAccount.get(account) ?? new Entries();
-    this.#byCode.set(code, same);
-    same.byAccount.set(account, own);
-    own.entries.add(entry);
-    for (const each of [own, same, this]) each.bytes += bytes;
-  }
-
-  delete(entry: Entry): void {
-    const { account, bytes, summary } = entry;
-    const same = this.#byCode.get(summary.code ?? '');
-    const own = same?.byAccount.get(account);
-    if (same === undefined || own === undefined || !own.entries.delete(entry)) return;
-    for (const each of [own, same, this]) each.bytes -= bytes;
-    if (own.entries.size === 0) same.byAccount.delete(account);
-  }
-
-  /** The oldest of the code, and in it of the account, with the most bytes: who is refused again and again removes its own traces. */
-  oldestOfLargest(): Entry | undefined {
-    const accounts = findLargest(this.#byCode.values())?.byAccount.values();
-    return accounts && findLargest(accounts)?.entries.values().next().value;
-  }
-
-  *[Symbol.iterator](): Generator<Entry> {
-    for (const { byAccount } of this.#byCode.values())
-      for (const { entries } of byAccount.values()) yield* entries;
-  }
-}
-
-function findLargest<T extends { readonly bytes: number }>(all: Iterable<T>): T | undefined {
-  let most: T | undefined;
-  for (const each of all) if (most === undefined || each.bytes > most.bytes) most = each;
-  return most;
+function findLargest(entries: readonly Entry[], name: 'account' | 'code'): readonly Entry[] {
+  const bytesOf = (group: readonly Entry[]): number => group.reduce((sum, { bytes }) => sum + bytes, 0);
+  return [...Map.groupBy(entries, (entry) => entry[name]).values()].reduce((most, group) =>
+    bytesOf(group) > bytesOf(most) ? group : most,
+  );
 }
 
 export class TraceRing {
+  /** 14 MiB together; the rest of 16 is for the traces that are being recorded, and for the maps. */
   readonly #shelves: Readonly<Record<Shelved, Shelf>> = {
-    failed: new Shelf(),
-    refused: new Shelf(),
-    slow: new Shelf(),
-    sample: new Shelf(),
+    failed: openShelf(4),
+    refused: openShelf(3),
+    slow: openShelf(5),
+    sample: openShelf(2),
   };
   readonly #groups = new Map<string, Group[]>();
   #sampledAt = Number.NEGATIVE_INFINITY;
-
-  /** Bytes of the entries, for its test. */
-  get bytes(): number {
-    return Object.values(this.#shelves).reduce((sum, { bytes }) => sum + bytes, 0);
-  }
 
   /** Why the trace is to be kept; undefined for most. */
   offer(ended: Ended): Shelved | undefined {
@@ -155,14 +104,27 @@ export class TraceRing {
     const shelf = this.#shelves[retention];
     const entry = {
       summary,
-      account: shelf.accountOf(ended),
+      account: ended.account,
+      code: summary.code,
       text,
       bytes: textBytes(text) + textBytes(document.key) + entryBytes,
       endedAt: ended.endedAt,
     };
-    shelf.add(entry);
+    shelf.entries.add(entry);
+    shelf.bytes += entry.bytes;
     if (retention === 'slow') this.#addToGroup(ended, entry);
-    while (shelf.bytes > bytesMax[retention]) this.#remove(retention, shelf.oldestOfLargest() as Entry);
+    if (shelf.bytes > shelf.bytesMax) this.#makeSpace(retention, shelf);
+  }
+
+  /**
+   * Removes the oldest of the code, and in it of the account, with the most bytes: a caller that is refused again and again replaces its
+   * own traces. Many are removed at a time, because all entries are read to find them.
+   */
+  #makeSpace(retention: Shelved, shelf: Shelf): void {
+    const max = shelf.bytesMax * 0.95;
+    while (shelf.bytes > max)
+      for (const entry of findLargest(findLargest([...shelf.entries], 'code'), 'account'))
+        if (shelf.bytes > max) this.#remove(retention, entry);
   }
 
   /** The latest first. */
@@ -178,12 +140,14 @@ export class TraceRing {
 
   #found(filter: TraceFilter): Entry[] {
     return Object.values(this.#shelves)
-      .flatMap((shelf) => [...shelf].filter((entry) => entryMatches(entry, filter)))
+      .flatMap(({ entries }) => [...entries].filter((entry) => entryMatches(entry, filter)))
       .sort((a, b) => b.endedAt - a.endedAt);
   }
 
   #remove(retention: Shelved, entry: Entry): void {
-    this.#shelves[retention].delete(entry);
+    const shelf = this.#shelves[retention];
+    shelf.entries.delete(entry);
+    shelf.bytes -= entry.bytes;
     if (retention !== 'slow') return;
     const { entries } = this.#groupOf(entry.summary);
     const at = entries.indexOf(entry);
@@ -195,7 +159,7 @@ export class TraceRing {
     if (groups === undefined) {
       const isCrowded = this.#groups.size >= groupsMax && operation !== shared;
       if (isCrowded) return this.#groupOf({ operation: shared, durationMs });
-      groups = bands.map(() => ({ entries: [], ...share([]), until: 0 }));
+      groups = bands.map(() => ({ entries: [], floors: new Map(), floorMs: 0, until: 0 }));
       this.#groups.set(operation, groups);
     }
     let band = 0;
@@ -204,12 +168,12 @@ export class TraceRing {
   }
 
   #isSlow(ended: Ended): boolean {
-    const { entries, shares, largest, until } = this.#groupOf(ended);
-    if (entries.length < slowestMax || ended.endedAt > until) return true;
-    const own = shares.get(ended.account) ?? { count: 0, fastestMs: Number.POSITIVE_INFINITY };
-    if (own.count + 1 < largest.count) return true;
-    const floorMs = own.count === largest.count ? own.fastestMs : Math.min(own.fastestMs, largest.fastestMs);
-    return ended.durationMs > floorMs;
+    const { entries, floors, floorMs, until } = this.#groupOf(ended);
+    return (
+      entries.length < slowestMax ||
+      ended.endedAt > until ||
+      ended.durationMs > (floors.get(ended.account) ?? floorMs)
+    );
   }
 
   /** Replaces one that is too old, else the fastest of the account that has the most. */
@@ -220,24 +184,29 @@ export class TraceRing {
     entries.sort((a, b) => b.summary.durationMs - a.summary.durationMs);
     if (entries.length > slowestMax) {
       const old = entries.find(({ endedAt }) => ended.endedAt - endedAt > slowestMs);
-      const { shares, largest } = share(entries);
-      const fastest = entries.findLast(({ account }) => shares.get(account)?.count === largest.count);
-      this.#remove('slow', old ?? (fastest as Entry));
+      this.#remove('slow', old ?? (rank(entries).next as Entry));
     }
-    Object.assign(group, share(entries));
-    group.until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
+    const { floors, floorMs } = rank(entries);
+    const until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
+    Object.assign(group, { floors, floorMs, until });
   }
 }
 
-function share(entries: readonly Entry[]): Pick<Group, 'shares' | 'largest'> {
-  const shares = new Map<string, Share>();
-  for (const { account, summary } of entries) {
-    const own = shares.get(account) ?? { count: 0, fastestMs: summary.durationMs };
-    shares.set(account, { count: own.count + 1, fastestMs: Math.min(own.fastestMs, summary.durationMs) });
-  }
-  const count = Math.max(0, ...[...shares.values()].map((each) => each.count));
-  const ofLargest = [...shares.values()].filter((each) => each.count === count);
-  return { shares, largest: { count, fastestMs: Math.min(...ofLargest.map((each) => each.fastestMs)) } };
+/** The trace that goes next: the fastest of the accounts that have the most here. */
+function rank(entries: readonly Entry[]) {
+  const byAccount = Map.groupBy(entries, ({ account }) => account);
+  const most = Math.max(...[...byAccount.values()].map(({ length }) => length));
+  const next = entries.findLast(({ account }) => byAccount.get(account)?.length === most);
+  const floorFor = (own: readonly Entry[]): number =>
+    own.length + 1 < most
+      ? -1
+      : Math.min(
+          ...[own.at(-1), own.length === most ? undefined : next].flatMap(
+            (entry) => entry?.summary.durationMs ?? [],
+          ),
+        );
+  const floors = new Map([...byAccount].map(([account, own]) => [account, floorFor(own)]));
+  return { next, floors, floorMs: floorFor([]) };
 }
 
 /** A delivery belongs to the requests that it names in its text, too. */
@@ -253,35 +222,17 @@ const textBytes = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text
 
 // Which traces an operator asks for.
 
-export function summarize({
-  requestId,
-  traceId,
-  kept: retention,
-  operation,
-  bucket,
-  key,
-  status,
-  code,
-  startedAt,
-  durationMs,
-  stage,
-  process,
-}: TraceDocument): TraceSummary {
-  return {
-    requestId,
-    traceId,
-    kept: retention,
-    operation,
-    bucket,
-    key,
-    ...(status === undefined ? {} : { status }),
-    ...(code === undefined ? {} : { code }),
-    startedAt,
-    durationMs,
-    ...(stage === undefined ? {} : { stage }),
-    process,
-  };
-}
+export const summarize = ({
+  kind: _,
+  headMs: _headMs,
+  attributes: _attributes,
+  spanId: _spanId,
+  parent: _parent,
+  links: _links,
+  spans: _spans,
+  leftOut: _leftOut,
+  ...summary
+}: TraceDocument): TraceSummary => summary;
 
 export function matches(
   summary: TraceSummary,

@@ -88,9 +88,11 @@ async function objectParts(
   const Part = [];
   let isTruncated = false;
   for await (const { number, extent, checksum } of partsFrom(ctx, row, PartNumberMarker)) {
-    // An empty page is not truncated, because the next one would be the same.
-    isTruncated = MaxParts > 0 && Part.length === MaxParts;
-    if (Part.length === MaxParts) break;
+    if (Part.length === MaxParts) {
+      // An empty page is not truncated, because the next one would be the same.
+      isTruncated = MaxParts > 0;
+      break;
+    }
     Part.push({
       PartNumber: number,
       Size: contentSize(extent, row.encryption),
