@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { alice, openGateway, person } from '../support/gateway.ts';
+import { createUpload } from '../support/gateway-bodies.ts';
 
 const payment = (payer: string): string =>
   `<RequestPaymentConfiguration><Payer>${payer}</Payer></RequestPaymentConfiguration>`;
@@ -83,10 +84,22 @@ test('the source of a copy may charge as well; a presigned URL agrees in its que
   await bob.put('/bobs');
   const copy = { '*-copy-source': '/bucket/key' };
   expect((await bob.put('/bobs/copy', { headers: copy })).status).toBe(403);
-  expect((await bob.put('/bobs/copy', { headers: { ...copy, ...agreed } })).status).toBe(200);
+  const copied = await bob.put('/bobs/copy', { headers: { ...copy, ...agreed } });
+  expect([copied.status, copied.header('*-request-charged')]).toEqual([200, 'requester']);
+  const query = { uploadId: await createUpload(bob, '/bobs/parts'), partNumber: '1' };
+  const part = await bob.put('/bobs/parts', { query, headers: { ...copy, ...agreed } });
+  expect([part.status, part.header('*-request-charged')]).toEqual([200, 'requester']);
+  const own = await client.put('/bucket/copy', { headers: copy });
+  expect([own.status, own.header('*-request-charged')]).toEqual([200, undefined]);
+  // Once, where the destination charges too.
+  await client.put('/bucket?policy', {
+    body: policyOf({ Action: 's3:*', Resource: 'arn:aws:s3:::bucket/*' }),
+  });
+  const within = await bob.put('/bucket/bobs', { headers: { ...copy, ...agreed } });
+  expect(within.headers.filter(([name]) => name.endsWith('-request-charged'))).toHaveLength(1);
   expect((await bob.presigned('GET', '/bucket/key')).status).toBe(403);
-  const query = { 'x-amz-request-payer': 'requester' };
-  expect((await bob.presigned('GET', '/bucket/key', { query })).text).toBe('x');
+  const agreeing = { 'x-amz-request-payer': 'requester' };
+  expect((await bob.presigned('GET', '/bucket/key', { query: agreeing })).text).toBe('x');
 });
 
 test('visitors of a website cannot pay, and see neither a page nor an index', async () => {

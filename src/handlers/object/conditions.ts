@@ -1,9 +1,10 @@
-/** Conditional headers and ranges. */
+/** Conditional headers, ranges and part numbers. */
 import { authorize } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { type Conditions, isAnyEtag, presentRow } from '../../domain/objects/conditions.ts';
 import type { Slice } from '../../domain/objects/read-object.ts';
+import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { findHead } from '../../metadata/objects/objects.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
@@ -219,3 +220,14 @@ function positionsIn(raw: string): { readonly first: string; readonly last: stri
 }
 
 const digits = /^\d*$/;
+
+/** @throws InvalidArgument outside 1…10000 */
+export function readPartNumber({ query }: Authorized): number {
+  const raw = query.get('partNumber') ?? '';
+  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
+  if (number >= 1 && number <= partNumberMax) return number;
+  throw fail('InvalidArgument', {
+    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
+    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
+  });
+}

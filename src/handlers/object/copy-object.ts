@@ -1,7 +1,6 @@
 /** CopyObject: a new object from the bytes of another; chunks are never shared. */
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
-import { formatVersionId } from '../../domain/common/ids.ts';
 import { bucketEncryption } from '../../domain/configurations/families.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
@@ -16,7 +15,13 @@ import { type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { assertMayCopyTags, type CopySource, openCopySource, readCopied } from './copy-source.ts';
+import {
+  assertMayCopyTags,
+  type CopySource,
+  openCopySource,
+  readCopied,
+  sourceHeaders,
+} from './copy-source.ts';
 import { openSourceKey, requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   expirationHeaders,
@@ -86,8 +91,8 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const headers: HeaderPair[] = [
     ...writtenEncryptionHeaders(written.row.encryption),
     ...writtenVersionHeader(written.row),
+    ...sourceHeaders(request, source),
   ];
-  if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', formatVersionId(row)]);
   if (hasLifecycle(bucket)) headers.push(...(await expirationHeaders(ctx, bucket, written.row)));
   const { etag, modified, checksum } = written.row;
   const result = {

@@ -3,6 +3,7 @@ import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } fr
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { reach, reachThrough } from '../../domain/access/access-points.ts';
+import { formatVersionId } from '../../domain/common/ids.ts';
 import { checkCopySource } from '../../domain/objects/conditions.ts';
 import {
   assertObject,
@@ -16,6 +17,7 @@ import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { parseCopySource } from '../../protocol/copy-source.ts';
 import { amz } from '../../protocol/dialect.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { assertKey, header } from '../../request/parameters.ts';
 import { type Authorized, type AuthorizedInBucket, admitToSource } from '../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
@@ -27,6 +29,8 @@ export interface CopySource {
   readonly accessPoint?: AccessPointRow | undefined;
   /** Present where the header names a version. */
   readonly versionId?: string | undefined;
+  /** The bucket of the source is a Requester Pays one of another account. */
+  readonly isCharged: boolean;
 }
 
 /** Finds the source and checks the caller's right to it and the conditions on it. */
@@ -50,7 +54,7 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
     assertObject(found, source);
   }
   await authorize(ctx, asker, { ...about, action });
-  await isCharged(ctx, request, bucket);
+  const charged = await isCharged(ctx, request, bucket);
   if (isAbsent) await assertMayKnow(ctx, asker, about);
   if (found?.marker && versionId !== undefined)
     throw fail(
@@ -63,7 +67,18 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   const prefix = `${(request.dialect ?? amz).headerPrefix}copy-source-`;
   if (conditions !== undefined) checkCopySource(conditions, row, { now: ctx.clock.now(), prefix });
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
-  return { bucket, row, accessPoint, versionId };
+  return { bucket, row, accessPoint, versionId, isCharged: charged };
+}
+
+/** The headers of a reply about the source; a charge for the destination has its header from `serve`. */
+export function sourceHeaders(
+  { requesterPays }: Authorized,
+  { bucket, row, isCharged: charged }: CopySource,
+): HeaderPair[] {
+  const headers: HeaderPair[] = [];
+  if (bucket.versioning !== '') headers.push(['*-copy-source-version-id', formatVersionId(row)]);
+  if (charged && requesterPays !== true) headers.push(['*-request-charged', 'requester']);
+  return headers;
 }
 
 /** The content to copy. A copy that took long ends with the refusal of a caller who may not make it any more. */

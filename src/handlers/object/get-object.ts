@@ -13,14 +13,13 @@ import {
   readSlice,
   type Slice,
 } from '../../domain/objects/read-object.ts';
-import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import { parseHttpDate } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply.ts';
 import { header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
-import { notModified, parseRange, readConditions } from './conditions.ts';
+import { notModified, parseRange, readConditions, readPartNumber } from './conditions.ts';
 import { needsDescribedKey, openContentKey, openDescribedKey } from './encryption-headers.ts';
 import {
   checksumHeaders,
@@ -49,8 +48,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
   if (withBody) assertReadable(ctx, row);
   // A checksum reveals as much about a content as a read of it.
   if (wantsChecksum(request)) await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
-  const partNumber = request.query.get('partNumber');
-  const part = partNumber === undefined ? undefined : await choosePart(ctx, request, row, partNumber);
+  const part = request.query.has('partNumber') ? await choosePart(ctx, request, row) : undefined;
   const slice = part === undefined ? chooseRange(request, row) : part.slice;
   const { start, end } = slice ?? { start: 0, end: row.size - 1 };
   const headers = describeObject(request, row);
@@ -92,30 +90,16 @@ function isRangeValid({ wire }: AuthorizedInBucket, row: ObjectRow): boolean {
   return date === undefined ? condition.trim() === row.etag : Math.floor(row.modified / 1000) === date / 1000;
 }
 
-function parsePartNumber(raw: string): number {
-  const number = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
-  if (number >= 1 && number <= partNumberMax) return number;
-  throw fail('InvalidArgument', {
-    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
-    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
-  });
-}
-
 interface Chosen {
   /** Undefined for the whole content. */
   readonly slice: Slice | undefined;
   readonly headers: readonly HeaderPair[];
 }
 
-async function choosePart(
-  ctx: Context,
-  request: AuthorizedInBucket,
-  row: ObjectRow,
-  partNumber: string,
-): Promise<Chosen> {
+async function choosePart(ctx: Context, request: AuthorizedInBucket, row: ObjectRow): Promise<Chosen> {
   if (request.wire.headers.has('range'))
     throw fail('InvalidRequest', 'Cannot specify both Range header and partNumber query parameter');
-  const number = parsePartNumber(partNumber);
+  const number = readPartNumber(request);
   const found = await findPart(ctx, row, number);
   if (found === undefined) {
     // The specification's code; the public service answers as for a part that an upload does not have.

@@ -4,7 +4,6 @@
  */
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
-import { formatVersionId } from '../../domain/common/ids.ts';
 import { type ChecksumAlgorithm, checksumFacts } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
@@ -31,8 +30,8 @@ import { defined, header, isOneOf, readUploadName } from '../../request/paramete
 import { type Authorized, type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
-import { writeConditions } from './conditions.ts';
-import { openCopySource, readCopied } from './copy-source.ts';
+import { readPartNumber, writeConditions } from './conditions.ts';
+import { openCopySource, readCopied, sourceHeaders } from './copy-source.ts';
 import {
   encryptionHeaders,
   openSourceKey,
@@ -187,14 +186,15 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
   const name = readUploadName(request);
   const part = readPartNumber(request);
   const found = await openUploading(ctx, name);
-  const { bucket, row } = await openCopySource(ctx, request);
+  const source = await openCopySource(ctx, request);
+  const { bucket, row } = source;
   const slice = copyRange(header(request, 'copy-source-range'), row.size);
   const length = slice.end - slice.start + 1;
   if (length > contentMax)
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   const { session } = found.row;
   const objectKey = await openUploadKey(ctx, request, session);
-  const sourceKey = await openSourceKey(ctx, request, { bucket, row });
+  const sourceKey = await openSourceKey(ctx, request, source);
   const algorithm = session.checksumAlgorithm;
   const stored = await writePart(
     ctx,
@@ -206,9 +206,10 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },
   );
-  const headers: HeaderPair[] = [...encryptionHeaders(session.encryption)];
-  if (bucket.versioning !== '') headers.push(['*-copy-source-version-id', formatVersionId(row)]);
-  return xmlReply(copyPartResult, 'CopyPartResult', partResult(stored), headers);
+  return xmlReply(copyPartResult, 'CopyPartResult', partResult(stored), [
+    ...encryptionHeaders(session.encryption),
+    ...sourceHeaders(request, source),
+  ]);
 };
 
 const partResult = (stored: StoredPart) => ({
@@ -228,17 +229,6 @@ function copyRange(raw: string | undefined, size: number): Slice {
   throw fail('InvalidArgument', {
     message: `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
     elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },
-  });
-}
-
-/** @throws InvalidArgument outside 1…10000 */
-function readPartNumber({ query }: AuthorizedInBucket): number {
-  const raw = query.get('partNumber') ?? '';
-  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
-  if (number >= 1 && number <= partNumberMax) return number;
-  throw fail('InvalidArgument', {
-    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
-    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
   });
 }
 
