@@ -19,8 +19,12 @@ export const queries = new QueryClient({
       retry: (failures, error) => !(error instanceof Refused && error.status < 500) && failures < 2,
       retryDelay: (failures) => Math.min(8_000, 500 * 2 ** failures),
       refetchOnWindowFocus: true,
+      // Begin also where the browser says that it is offline: the gateway may be on this machine, and otherwise the failure is shown.
+      networkMode: 'always',
+      refetchOnReconnect: true,
     },
-    mutations: { retry: false },
+    // A change that waited for the network would be made when its form was closed long ago.
+    mutations: { retry: false, networkMode: 'always' },
   },
 });
 
