@@ -1,7 +1,7 @@
 /** The keyboard: one listener for the whole console. Keys that type into a field are never taken. */
 import { useEffect } from 'preact/hooks';
 import { t } from '../text/text.ts';
-import { Dialog } from '../ui/dialog.tsx';
+import { Dialog, focusHeir, heirsOf } from '../ui/dialog.tsx';
 
 export const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
@@ -20,12 +20,41 @@ function moveRow(step: 1 | -1): void {
   next?.scrollIntoView({ block: 'nearest' });
 }
 
+/** What has the focus may be removed or disabled, such as the button that deletes its row: the focus goes to a neighbour. */
+function keepFocus(): () => void {
+  let heirs: readonly HTMLElement[] = [];
+  const isLost = () => document.activeElement === document.body;
+  const see = ({ target }: FocusEvent) => {
+    heirs = target instanceof Element ? heirsOf(target) : [];
+  };
+  const leave = () =>
+    setTimeout(() => {
+      const [last] = heirs;
+      if (last === undefined || !isLost() || !last.isConnected) return;
+      if (last.matches(':disabled')) focusHeir(heirs);
+      // The user has clicked beside it.
+      else heirs = [];
+    });
+  const observer = new MutationObserver(() => {
+    if (isLost() && heirs[0]?.isConnected === false) focusHeir(heirs);
+  });
+  observer.observe(document.body, { childList: true, subtree: true });
+  addEventListener('focusin', see);
+  addEventListener('focusout', leave);
+  return () => {
+    observer.disconnect();
+    removeEventListener('focusin', see);
+    removeEventListener('focusout', leave);
+  };
+}
+
 interface KeyActions {
   readonly openPalette: () => void;
   readonly openHelp: () => void;
 }
 
 export function useKeys({ openPalette, openHelp }: KeyActions): void {
+  useEffect(keepFocus, []);
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey) {

@@ -5,6 +5,59 @@ import { t } from '../text/text.ts';
 import { Button } from './form.tsx';
 import { GuardsForms } from './unsaved.ts';
 
+const rows = '[data-row], li';
+/** What had the focus when a dialog or panel was opened, and its heirs. */
+const openers = new WeakMap<Element, readonly HTMLElement[]>();
+
+function* elementsFrom(
+  begin: Element,
+  step: 'nextElementSibling' | 'previousElementSibling',
+): Generator<Element> {
+  for (let at = begin[step]; at !== null; at = at[step]) yield at;
+}
+
+/**
+ * What gets the focus of an element, the first that is there still: itself, the rows after and before its own, the fields of its form, what
+ * surrounds it, and what a dialog or panel around it was opened from. Rows and surroundings do nothing when a key is pressed once more.
+ */
+export function heirsOf(element: Element | null): readonly HTMLElement[] {
+  const heirs: (Element | undefined)[] = [element ?? undefined];
+  for (let at = element; at !== null; at = at.parentElement) {
+    if (at.matches(rows))
+      heirs.push(
+        at,
+        ...[...elementsFrom(at, 'nextElementSibling'), ...elementsFrom(at, 'previousElementSibling')].filter(
+          (each) => each.matches(rows),
+        ),
+      );
+    else if (at.matches('form')) heirs.push(...at.querySelectorAll('input, select, textarea'));
+    else if (at.matches('section, main')) heirs.push(at);
+    heirs.push(...(openers.get(at) ?? []));
+  }
+  return heirs.filter((each) => each instanceof HTMLElement);
+}
+
+/** Gives the focus to the first that can have it. */
+export function focusHeir(heirs: readonly HTMLElement[]): void {
+  const heir = heirs.find(
+    (each) =>
+      each.isConnected && each.checkVisibility({ visibilityProperty: true }) && !each.matches(':disabled'),
+  );
+  if (heir === undefined) return;
+  if (heir.tabIndex < 0) heir.tabIndex = -1;
+  heir.focus({ preventScroll: true });
+}
+
+/** The focus goes back from a dialog or panel to what it was opened from. @returns gives it back */
+function takeFocus(element: HTMLElement): () => void {
+  const heirs = heirsOf(document.activeElement);
+  openers.set(element, heirs);
+  return () => {
+    const { activeElement } = document;
+    if (activeElement === document.body || element.contains(activeElement)) focusHeir(heirs);
+  };
+}
+
 interface DialogProps {
   readonly title: string;
   readonly hideTitle?: boolean;
@@ -17,13 +70,13 @@ export function Dialog({ title, hideTitle = false, class: className = '', childr
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
-    const before = document.activeElement;
-    dialog.current?.showModal();
+    const element = dialog.current;
+    if (element === null) return undefined;
+    const giveBack = takeFocus(element);
+    element.showModal();
     // Otherwise the button that closes has the focus.
-    dialog.current?.querySelector<HTMLElement>('input, select, textarea')?.focus();
-    return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
-    };
+    element.querySelector<HTMLElement>('input, select, textarea')?.focus();
+    return giveBack;
   }, []);
   return (
     <dialog
@@ -62,8 +115,9 @@ export function Panel({ title, children, actions, onClose }: PanelProps) {
   const close = useRef(onClose);
   close.current = onClose;
   useEffect(() => {
-    const before = document.activeElement;
-    panel.current?.focus({ preventScroll: true });
+    const element = panel.current;
+    const giveBack = element === null ? () => {} : takeFocus(element);
+    element?.focus({ preventScroll: true });
     const listen = (event: KeyboardEvent) => {
       if (event.key !== 'Escape' || document.querySelector('dialog[open]') !== null) return;
       event.preventDefault();
@@ -72,7 +126,7 @@ export function Panel({ title, children, actions, onClose }: PanelProps) {
     addEventListener('keydown', listen);
     return () => {
       removeEventListener('keydown', listen);
-      if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
+      giveBack();
     };
   }, []);
   return (

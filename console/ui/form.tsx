@@ -47,9 +47,12 @@ export function Button({
       class={classes.join(' ')}
       aria-label={label}
       aria-busy={busy || undefined}
-      disabled={disabled || busy}
+      // A busy button keeps the focus, which the browser takes from a disabled one.
+      aria-disabled={busy || undefined}
+      disabled={disabled && !busy}
       title={title ?? (isIcon ? label : undefined)}
-      onClick={onClick}
+      // Enter in a field clicks the button of its form, too.
+      onClick={busy ? (event) => event.preventDefault() : onClick}
     >
       {icon !== undefined && <Icon name={icon} />}
       {children}

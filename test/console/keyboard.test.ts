@@ -1,7 +1,7 @@
 /** Tab reaches every control of a page, in the order of the page, and the control with the focus looks different. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, builtPages, panels } from './addresses.ts';
-import { fill } from './seeds.ts';
+import { fill, send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, type Tab } from './world.ts';
 
 const addresses = [
@@ -115,5 +115,75 @@ describe.skipIf(noChromium !== undefined)('the keyboard', () => {
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await focused().toBe('Empty the bucket');
+  });
+
+  test('where what has the focus vanishes, the focus goes to a row beside it, or to what surrounds it', async () => {
+    const { server } = world;
+    const json = { 'content-type': 'application/json' };
+    const post = (path: string, body: object) =>
+      send(server, 'POST', `/admin/v1/accounts/alice-account${path}`, {
+        body: JSON.stringify(body),
+        headers: json,
+      });
+    for (const name of ['Anna', 'Berta', 'Clara']) await post('/users', { name });
+    for (const name of ['eaters', 'readers', 'writers']) {
+      await post('/groups', { name });
+      await send(server, 'PUT', `/admin/v1/accounts/alice-account/groups/${name}/users/Anna`, {
+        body: '{}',
+        headers: json,
+      });
+    }
+    await using tab = await world.open('/iam/users?account=alice-account', { beside: loggedIn });
+    const { page } = tab;
+    const focused = () =>
+      expect.poll(
+        () =>
+          page.evaluate(() => {
+            const { tagName = '', textContent = '' } = document.activeElement ?? {};
+            return tagName === 'BODY' ? 'nothing' : textContent;
+          }),
+        { timeout: 60_000 },
+      );
+    const openRow = async (name: string) => {
+      await page.getByRole('link', { name, exact: true }).focus();
+      await page.keyboard.press('Enter');
+      const panel = page.getByRole('region', { name, exact: true });
+      await panel.getByText('arn:aws:iam').first().waitFor();
+      return panel;
+    };
+    // A row's own button.
+    const panel = await openRow('Anna');
+    const groups = panel.getByRole('listitem').filter({ hasText: /eaters|readers|writers/ });
+    await expect.poll(() => groups.count(), { timeout: 60_000 }).toBe(3);
+    for (const next of ['writers', 'eaters']) {
+      await groups
+        .filter({ hasText: next === 'writers' ? 'readers' : 'writers' })
+        .getByRole('button')
+        .focus();
+      await page.keyboard.press('Enter');
+      await focused().toContain(next);
+    }
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await focused().toBe('Anna');
+    // A panel and a dialog, whose row is deleted.
+    await (await openRow('Berta')).getByRole('button', { name: 'Delete' }).focus();
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel(/^Type/).fill('Berta');
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    await focused().toMatch(/^Clara/);
+    // A busy button keeps it, also where the gateway refuses.
+    await page.getByRole('button', { name: 'Create user' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Name', { exact: true }).fill('Anna');
+    const create = page
+      .getByRole('region', { name: 'Create user' })
+      .getByRole('button', { name: 'Create user' });
+    await create.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    await focused().toBe('Create user');
   });
 });
