@@ -99,16 +99,19 @@ export function useAdminPages<N extends AdminOperationName, Row>(
     rowsOf,
     keepsRows = false,
     everyMs,
+    keyedBy = ask.query,
     ...options
   }: Omit<ReadOptions, 'everyMs'> & {
     readonly everyMs?: number;
     readonly rowsOf: (page: Answer<N>) => readonly Row[];
     /** While another question is asked, the rows of the one before stay: a search does not flicker. */
     readonly keepsRows?: boolean;
+    /** What tells the list from others, where the question itself changes with the time. */
+    readonly keyedBy?: object | undefined;
   },
 ) {
   const query = useInfiniteQuery({
-    queryKey: [name, 'pages', ask.path ?? {}, ask.query ?? {}],
+    queryKey: [name, 'pages', ask.path ?? {}, keyedBy ?? {}],
     queryFn: ({ signal, pageParam, queryKey }) => {
       // The cast: every list that has pages takes `after`, which the compiler cannot see for a variable name.
       const query = { ...ask.query, ...(pageParam === '' ? {} : { after: pageParam }) } as never;

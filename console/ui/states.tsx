@@ -192,6 +192,18 @@ export const NotFound = () => (
   />
 );
 
+interface PreviousProps {
+  readonly isPrevious: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** What answers the question before, while the next one is asked: it is pale, and readers of the screen are told. */
+export const Previous = ({ isPrevious, children }: PreviousProps) => (
+  <div class={isPrevious ? 'is-previous' : undefined} aria-busy={isPrevious || undefined}>
+    {children}
+  </div>
+);
+
 interface ReadingProps<T> {
   readonly query: { readonly data: T | undefined; readonly error: unknown; refetch(): unknown };
   readonly rows?: number;

@@ -12,7 +12,7 @@ import { Button, SearchInput } from './form.tsx';
 import { Icon } from './icons.tsx';
 import { ScrollRegion } from './scroll-region.tsx';
 import { type Column, cellClass, headOf } from './short-table.tsx';
-import { Empty, Failure, Partial, Skeleton } from './states.tsx';
+import { Empty, Failure, Partial, Previous, Skeleton } from './states.tsx';
 
 export interface DataTableProps<Row> {
   readonly label: string;
@@ -22,6 +22,8 @@ export interface DataTableProps<Row> {
   /** A list of any length instead of `rows`. It is not sorted, and the filter looks at what is in memory. */
   readonly window?: RowWindow<Row>;
   readonly rowKey: (row: Row) => string;
+  /** The rows answer the question before, while the next one is asked. */
+  readonly isPrevious?: boolean;
   readonly error?: unknown;
   readonly onRetry?: () => void;
   readonly empty: ComponentChildren;
@@ -77,7 +79,17 @@ const compare = (one: string | number, other: string | number): number =>
     : collator.compare(String(one), String(other));
 
 export function DataTable<Row extends object>(props: DataTableProps<Row>) {
-  const { window, error, onRetry, filterText, name = '', empty, more, skeletonRows = 4 } = props;
+  const {
+    window,
+    error,
+    onRetry,
+    filterText,
+    name = '',
+    empty,
+    more,
+    skeletonRows = 4,
+    isPrevious = false,
+  } = props;
   const [search] = useSearchState();
   const filter = filterText === undefined ? '' : (search[`${name}q`] ?? '').toLowerCase();
   // A window is read only where its rows are filtered: rows that the properties of a component hold stay in memory for long.
@@ -104,7 +116,9 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
       ) : filter !== '' && found.length === 0 ? (
         <NoMatch name={name} />
       ) : (
-        <Body {...props} rows={found} window={filter === '' ? window : undefined} />
+        <Previous isPrevious={isPrevious}>
+          <Body {...props} rows={found} window={filter === '' ? window : undefined} />
+        </Previous>
       )}
       {more?.has && rows !== undefined && (
         <Partial shown={(window ?? rows).length} busy={more.busy} onMore={more.load} />

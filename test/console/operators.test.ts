@@ -1,8 +1,9 @@
 /** The operators' pages of the console, in Chromium: clusters, workers, traces, audit, events, replication, settings. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { installTime, passTime } from './hour.ts';
 import { pauseWorker } from './people.ts';
-import { answerRead } from './reads.ts';
+import { answerRead, holdReads } from './reads.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, settled } from './world.ts';
 
@@ -164,6 +165,70 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     await page.getByRole('row').filter({ hasText: 'NoSuchKey' }).getByRole('link').first().click();
     await page.getByRole('heading', { name: 'GetObject', level: 1 }).waitFor();
     await page.locator('.waterfall li').first().waitFor();
+  });
+
+  test('while traces of another filter are asked for, the page says nothing of them, and marks those of the filter before', async () => {
+    await using tab = await world.open('/traces?status=5xx');
+    const { page } = tab;
+    const none = page.getByText('No request matches.');
+    const missing = page.getByRole('row').filter({ hasText: 'NoSuchKey' }).first();
+    await none.waitFor();
+    const choose = async (status: string, look: () => Promise<void>) => {
+      const held = await holdReads(page, new RegExp(`status(?:=|":")${status}`));
+      await page.getByRole('combobox', { name: 'Result' }).selectOption(status);
+      await held.asked;
+      await expect.poll(async () => (await page.locator('.answer').allInnerTexts()).join('')).toBe('');
+      await look();
+      await held.release();
+    };
+    await choose('4xx', () => none.waitFor({ state: 'detached' }));
+    await missing.waitFor();
+    await page.getByText(/kept\.$/).waitFor();
+    await choose('2xx', () => page.locator('[aria-busy=true]').filter({ has: missing }).waitFor());
+    await missing.waitFor({ state: 'detached' });
+    expect(await page.locator('.content [aria-busy]').count()).toBe(0);
+    await tab.go('/');
+    const day = await holdReads(page, /minutes(?:=|":"?)1440/);
+    await page.getByRole('button', { name: '24 hours' }).click();
+    await day.asked;
+    await page.locator('[aria-busy=true]').filter({ hasText: 'Refused' }).waitFor();
+    await day.release();
+    await expect.poll(() => page.locator('.content [aria-busy]').count()).toBe(0);
+  });
+
+  test('the rows of the last hour and an open panel stay while minutes pass', async () => {
+    await using tab = await world.open('/me');
+    const { page } = tab;
+    await installTime(page);
+    await tab.go('/audit?bucket=photos&hours=1');
+    await page.locator('[data-row] .row-opener').first().click();
+    await page.getByRole('region').getByText('Request', { exact: true }).first().waitFor();
+    await page.evaluate(() => {
+      const vanished: string[] = [];
+      Object.assign(globalThis, { vanished });
+      new MutationObserver((records) => {
+        for (const { removedNodes } of records)
+          for (const node of removedNodes)
+            if (node instanceof HTMLElement && node.matches('.panel, .table-region'))
+              vanished.push(node.className);
+      }).observe(document.body, { childList: true, subtree: true });
+    });
+    await passTime(page, 150);
+    expect(await page.evaluate(() => (globalThis as unknown as { vanished: string[] }).vanished)).toEqual([]);
+  });
+
+  test('what the clusters hold is said only where it is known', async () => {
+    await using tab = await world.open('/me');
+    const { page } = tab;
+    const refusal = { code: 'OperationAborted', message: 'The pool does not answer.' };
+    const data = { operation: 'GetStorageData', path: '/storage/data' };
+    await answerRead(page, data, () => ({ status: 409, json: refusal }));
+    await tab.go('/clusters');
+    await page.getByText('2 clusters.', { exact: true }).waitFor();
+    await page.getByRole('alert').getByText('The pool does not answer.').waitFor();
+    await page.unrouteAll();
+    await tab.go('/clusters');
+    await page.getByText(/^2 clusters hold .* B\.$/).waitFor();
   });
 
   test('a cell of the matrix filters the traces by operation and duration, with a click and with the arrows', async () => {

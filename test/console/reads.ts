@@ -49,6 +49,30 @@ export async function answerRead(
   };
 }
 
+/** Holds back the answers of requests whose address or body matches, until it is released. */
+export async function holdReads(
+  page: Page,
+  pattern: RegExp,
+): Promise<{ readonly asked: Promise<void>; release(): Promise<void> }> {
+  const asked = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  const address = '**/admin/v1/**';
+  await page.route(address, async (route, request) => {
+    if (pattern.test(`${request.url()} ${request.postData() ?? ''}`)) {
+      asked.resolve();
+      await held.promise;
+    }
+    await route.fallback();
+  });
+  return {
+    asked: asked.promise,
+    async release() {
+      held.resolve();
+      await page.unroute(address);
+    },
+  };
+}
+
 /** The refused reads of a response, as texts: itself, or the parts of a batch. */
 export async function refusalsIn(response: Response): Promise<readonly string[]> {
   const request = response.request();

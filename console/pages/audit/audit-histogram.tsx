@@ -2,7 +2,7 @@
 import type { Ask } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { Chart } from '../../ui/chart.tsx';
-import { Reading } from '../../ui/states.tsx';
+import { Previous, Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
 import { w } from './words.ts';
@@ -22,7 +22,7 @@ export function AuditHistogram({
           const [first] = points;
           const isCut = first !== undefined && Date.parse(countedFrom) > Date.parse(first.at);
           return (
-            <>
+            <Previous isPrevious={found.isPlaceholderData}>
               <Chart
                 label={w.histogram}
                 unit="count"
@@ -39,7 +39,7 @@ export function AuditHistogram({
                   {w.countedFrom} <Time at={countedFrom} />
                 </p>
               )}
-            </>
+            </Previous>
           );
         }}
       </Reading>

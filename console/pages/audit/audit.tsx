@@ -93,7 +93,13 @@ export default function AuditPage() {
   const audit = useAdminPages(
     'ListAudit',
     { query: { ...query, limit: pageRows } },
-    { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListAudit') === true && !isLive },
+    {
+      rowsOf: ({ rows }) => rows,
+      everyMs,
+      enabled: allowed('ListAudit') === true && !isLive,
+      // The last hour begins later with each minute, and its list stays.
+      keyedBy: { ...query, start: search['hours'] },
+    },
   );
   const live = useFollowedAudit(query, isLive && allowed('FollowAudit') === true);
   const { rows, error } = isLive ? live : audit;

@@ -104,13 +104,13 @@ function newestFirst(before: readonly AuditRow[] = [], fresh: readonly AuditRow[
     .slice(0, rowsMax);
 }
 
-export const LiveBar = ({ live: { rows = [], isPaused, pause } }: { readonly live: Followed }) => (
+export const LiveBar = ({ live: { rows, isPaused, pause } }: { readonly live: Followed }) => (
   <div class="tools-line">
     <p class="answer" role="status">
       <Chip tone={isPaused ? 'warn' : 'good'} icon={isPaused ? 'pause' : 'play'}>
         {isPaused ? w.paused : w.live}
       </Chip>{' '}
-      {rows.length >= rowsMax ? w.keptNewest(formatNumber(rowsMax)) : w.followed(rows.length)}
+      {rows && (rows.length >= rowsMax ? w.keptNewest(formatNumber(rowsMax)) : w.followed(rows.length))}
     </p>
     <Button icon={isPaused ? 'play' : 'pause'} onClick={() => pause(!isPaused)}>
       {isPaused ? w.goOn : w.pause}

@@ -114,7 +114,7 @@ export default function BucketsPage() {
   const mayTrend = allowed('ListBucketUsage') === true;
   // The cast: a page begins after '' or after `next` of the page before.
   const after = (list.data?.pageParams ?? ['']) as readonly string[];
-  const trends = useTrends({ prefix, owner, after, enabled: mayTrend });
+  const trends = useTrends({ prefix: rowsPrefix.current, owner, after, enabled: mayTrend });
   const mayCreate = allowed(create) === true;
   const openCreate = () => setSearch({ create: '1' }, { push: true });
   const createButton = mayCreate ? (
@@ -137,6 +137,7 @@ export default function BucketsPage() {
             label={t.pages.buckets}
             columns={columnsWith(mayTrend ? trends : undefined)}
             rows={list.rows}
+            isPrevious={list.isPlaceholderData}
             rowKey={({ name }) => name}
             error={list.error}
             onRetry={() => list.refetch().catch(() => {})}

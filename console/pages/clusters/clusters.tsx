@@ -118,6 +118,7 @@ export default function ClustersPage() {
   return (
     <>
       <PageHead title={t.pages.clusters} answer={rows && <Answered rows={rows} />} />
+      {data.error ? <Failure error={data.error} onRetry={() => data.refetch()} /> : null}
       <Card>
         <DataTable
           label={t.pages.clusters}
@@ -157,10 +158,16 @@ function toRows(clusters: readonly Cluster[], data: Answer<'GetStorageData'> | u
 
 function Answered({ rows }: { readonly rows: readonly Row[] }) {
   const draining = rows.filter(({ state }) => state === 'draining_readonly' || state === 'evacuating');
-  const used = rows.reduce((sum, row) => sum + (row.used ?? 0), 0);
+  const listed = rows.filter(({ state }) => state !== 'removed');
+  const used = listed.flatMap((row) => row.used ?? []);
+  const bytes = formatBytes(used.reduce((sum, each) => sum + each, 0));
   return (
     <>
-      {w.holds(rows.filter(({ state }) => state !== 'removed').length, formatBytes(used))}
+      {used.length === listed.length
+        ? w.holds(listed.length, bytes)
+        : used.length === 0
+          ? w.count(listed.length)
+          : w.holdsAtLeast(listed.length, bytes)}
       {draining.length > 0 && ` ${w.someDrain(draining.length)}`}
     </>
   );

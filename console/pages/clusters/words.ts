@@ -13,6 +13,9 @@ export const w = words({
     since: 'Since',
     none: 'No cluster is configured.',
     holds: (count: number, bytes: string) => `${plural(count, 'cluster holds', 'clusters hold')} ${bytes}.`,
+    holdsAtLeast: (count: number, bytes: string) =>
+      `${plural(count, 'cluster holds', 'clusters hold')} ${bytes} or more.`,
+    count: (count: number) => `${plural(count, 'cluster', 'clusters')}.`,
     someDrain: (count: number) => `${plural(count, 'is', 'are')} draining.`,
     versions: (count: number) => plural(count, 'version', 'versions'),
     listed: 'In the settings',
@@ -57,6 +60,9 @@ export const w = words({
     since: 'Seit',
     none: 'Kein Cluster ist konfiguriert.',
     holds: (count, bytes) => `${plural(count, 'Cluster enthält', 'Cluster enthalten')} ${bytes}.`,
+    holdsAtLeast: (count, bytes) =>
+      `${plural(count, 'Cluster enthält', 'Cluster enthalten')} ${bytes} oder mehr.`,
+    count: (count) => `${plural(count, 'Cluster', 'Cluster')}.`,
     someDrain: (count) => `${plural(count, 'wird', 'werden')} geleert.`,
     versions: (count) => plural(count, 'Version', 'Versionen'),
     listed: 'In den Einstellungen',

@@ -6,7 +6,7 @@ import { formatNumber } from '../../text/text.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { formatUnit } from '../../ui/chart-data.ts';
 import { Segments } from '../../ui/segments.tsx';
-import { Reading } from '../../ui/states.tsx';
+import { Previous, Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { formatCount, formatDuration } from '../../ui/values.tsx';
 import { w } from './words.ts';
@@ -40,7 +40,11 @@ export function Requests({ enabled }: { readonly enabled: boolean }) {
       }
     >
       <Reading query={history} rows={5}>
-        {(found) => <History history={found} />}
+        {(found) => (
+          <Previous isPrevious={history.isPlaceholderData}>
+            <History history={found} />
+          </Previous>
+        )}
       </Reading>
     </Card>
   );

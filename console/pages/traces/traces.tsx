@@ -112,14 +112,17 @@ export default function TracesPage() {
   // The same read where nothing is filtered.
   const kept = useAdmin('ListTraces', { query: all }, options);
   const traces = useAdmin('ListTraces', { query }, { ...options, keepsLast: true });
-  const rows = traces.data?.traces;
+  const { isPlaceholderData: isPrevious } = traces;
+  const found = traces.data?.traces;
+  // That the filter before found nothing says nothing about this one.
+  const rows = isPrevious && found?.length === 0 ? undefined : found;
   const failed = rows?.filter(({ kept }) => kept === 'failed').length ?? 0;
   if (allowed('ListTraces') === false) return <Forbidden title={t.pages.traces} operation="ListTraces" />;
   return (
     <>
       <PageHead
         title={t.pages.traces}
-        answer={rows && `${countOf(rows.length)}${failed > 0 ? w.failed(failed) : ''}`}
+        answer={rows && (isPrevious ? '' : `${countOf(rows.length)}${failed > 0 ? w.failed(failed) : ''}`)}
         actions={
           <Button
             icon="refresh"
@@ -141,6 +144,7 @@ export default function TracesPage() {
           label={t.pages.traces}
           columns={columns}
           rows={rows}
+          isPrevious={isPrevious}
           error={traces.error}
           onRetry={() => traces.refetch()}
           rowKey={({ requestId, startedAt }) => `${requestId} ${startedAt}`}
