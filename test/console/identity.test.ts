@@ -287,6 +287,14 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     await group.getByLabel('Document').waitFor();
     expect(await group.getByLabel('Document').inputValue()).toContain('s3:GetObject');
     expect(await tab.axe()).toEqual([]);
+    await group.getByRole('button', { name: 'Cancel' }).click();
+    const more = group.getByRole('listitem').filter({ hasText: 'more' });
+    await more.getByRole('button', { name: 'Delete' }).click();
+    const ask = page.getByRole('dialog', { name: 'Delete more?' });
+    await ask.getByText('This cannot be undone.').waitFor();
+    await more.waitFor();
+    await ask.getByRole('button', { name: 'Delete' }).click();
+    await more.waitFor({ state: 'detached' });
 
     await tab.go('/iam/policies?open=readers-may');
     const policy = page.getByRole('region', { name: 'readers-may' });

@@ -49,6 +49,10 @@ export function HeldPolicies(props: HeldProps) {
   // The casts below: the operations of the three kinds differ in the name of one parameter.
   const remove = useChange(operations.remove as 'DeleteIamUserInlinePolicy', [readers[kind]]);
   const mayPut = may(allowed, operations.put);
+  const impact = [
+    ...(users === undefined ? [] : [[w.usersOf, users] as const]),
+    [w.policiesLeft, String(policies.length + inlinePolicies.length - 1)] as const,
+  ];
   return (
     <Part title={w.policies}>
       {policies.length + inlinePolicies.length === 0 && <p class="quiet">{w.noPolicies}</p>}
@@ -64,10 +68,7 @@ export function HeldPolicies(props: HeldProps) {
                   action={w.detach}
                   title={w.detachAsk(nameIn(arn), name)}
                   text={w.detachText[kind]}
-                  impact={[
-                    ...(users === undefined ? [] : [[w.usersOf, users] as const]),
-                    [w.policiesLeft, String(policies.length + inlinePolicies.length - 1)],
-                  ]}
+                  impact={impact}
                   onConfirm={() =>
                     detach.mutateAsync({ path: { account }, body: { kind, name, policy: arn } })
                   }
@@ -89,18 +90,20 @@ export function HeldPolicies(props: HeldProps) {
                 </Button>
               )}
               {may(allowed, operations.remove) && (
-                <Button
+                <ConfirmButton
                   kind="link"
-                  onClick={() => remove.mutate({ path: { account, [kind]: name, policy } as never })}
-                >
-                  {w.remove}
-                </Button>
+                  action={w.remove}
+                  title={w.removeAsk(policy)}
+                  text={w.detachText[kind]}
+                  impact={impact}
+                  isReversible={false}
+                  onConfirm={() => remove.mutateAsync({ path: { account, [kind]: name, policy } as never })}
+                />
               )}
             </span>
           </li>
         ))}
       </ul>
-      {remove.error && <Failure error={remove.error} />}
       {may(allowed, 'AttachIamPolicy') && may(allowed, 'ListIamPolicies') && <Attach {...props} />}
       {editing !== undefined ? (
         <InlineEditor
