@@ -3,6 +3,7 @@ import { useMatches } from '@tanstack/react-router';
 import type { ComponentChildren, ComponentType } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { t } from '../text/text.ts';
+import { focusHeir, heirsOf } from '../ui/dialog.tsx';
 import { Button } from '../ui/form.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { Toasts } from '../ui/toast.tsx';
@@ -22,6 +23,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
   const openHelp = useCallback(() => setOpen('help'), []);
   const close = useCallback(() => setOpen(undefined), []);
   useKeys({ openPalette, openHelp });
+  useEffect(() => (open === 'sheet' ? enterSheet(close) : undefined), [open, close]);
   const hasHealth = useRailAllowed()('GetStorageHealth') === true;
   return (
     <div class="shell">
@@ -60,6 +62,22 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
       <Toasts />
     </div>
   );
+}
+
+/** The sheet lies over the page: the focus moves into it, and back when it is closed. @returns leaves it */
+function enterSheet(close: () => void): () => void {
+  const before = heirsOf(document.activeElement);
+  document.querySelector<HTMLElement>('.sheet-close')?.focus();
+  const press = (event: KeyboardEvent) => {
+    if (event.key !== 'Escape') return;
+    event.preventDefault();
+    close();
+  };
+  addEventListener('keydown', press);
+  return () => {
+    removeEventListener('keydown', press);
+    focusHeir(before);
+  };
 }
 
 /** The bar of uploads is loaded with the first upload, and with a page where an earlier one has left some. */
@@ -120,7 +138,7 @@ function Breadcrumb() {
     seen.current = text;
   }, [text]);
   return (
-    <nav class="crumbs" aria-label="Breadcrumb">
+    <nav class="crumbs" aria-label={t.shell.breadcrumb}>
       <ol>
         {crumbs.map(({ page, text }, index) => (
           <li key={`${index}-${text}`}>

@@ -37,6 +37,7 @@ export const de: Text = {
     skip: 'Zum Inhalt springen',
     navigation: 'Seiten',
     menu: 'Menü',
+    breadcrumb: 'Pfad der Seite',
     search: 'Suchen oder springen zu …',
     account: 'Konto',
     logOut: 'Abmelden',

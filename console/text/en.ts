@@ -36,6 +36,7 @@ export const en = {
     skip: 'Skip to content',
     navigation: 'Pages',
     menu: 'Menu',
+    breadcrumb: 'Breadcrumb',
     search: 'Search or jump to…',
     account: 'Account',
     logOut: 'Log out',

@@ -37,7 +37,7 @@ const w = words({
     agent: 'Browser',
     end: 'Beenden',
     endOf: (source) => `Die Anmeldung von ${source} beenden`,
-    current: 'diese Anmeldung',
+    current: 'diese hier',
   },
 });
 

@@ -149,6 +149,13 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     await rail(phone).getByRole('link', { name: 'Clusters' }).click();
     await page.getByRole('heading', { name: 'Clusters', level: 1 }).waitFor();
     expect(await rail(phone).isVisible()).toBe(false);
+    const menu = page.getByRole('button', { name: 'Menu' });
+    await menu.focus();
+    await page.keyboard.press('Enter');
+    await page.locator('.rail .sheet-close:focus').waitFor();
+    await page.keyboard.press('Escape');
+    await rail(phone).waitFor({ state: 'hidden' });
+    await menu.and(page.locator(':focus')).waitFor();
     const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
     for (const each of [desktop, tablet, phone]) expect(await each.page.evaluate(overflow)).toBe(0);
   });

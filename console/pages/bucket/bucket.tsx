@@ -70,7 +70,8 @@ export default function BucketPage() {
       />
       {failure}
       <Tabs label={t.pages.bucket} pages={seen} open={tab} params={{ bucket }} />
-      <Outlet />
+      {/* What a tab has selected, typed or reported belongs to its bucket. */}
+      <Outlet key={bucket} />
     </>
   );
 }

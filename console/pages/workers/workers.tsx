@@ -145,7 +145,7 @@ const Details = ({ worker, allowed }: { readonly worker: Worker; readonly allowe
           [w.since, since && <Time at={since * 1000} />],
           [w.units, <Count key="units" value={units} />],
           [w.took, lastUnit && <Duration ms={lastUnit.tookMs} />],
-          [w.done, progress && `${formatCount(progress.done)} ${progress.of}`],
+          [w.done, progress && `${formatCount(progress.done)} ${w.counted[progress.of] ?? progress.of}`],
           [w.rate, progress && progress.perSecond > 0 && t.ui.rate(formatCount(progress.perSecond))],
           [w.backlog, progress && <Backlog progress={progress} />],
           [w.oldest, progress?.oldestSeconds && formatDuration(progress.oldestSeconds * 1000)],
