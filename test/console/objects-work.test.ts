@@ -199,6 +199,15 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
     await page.getByRole('link', { name: 'logs/' }).waitFor();
     expect(await textOf(server, '/kept/logs/7')).toBe('7');
     expect(await textOf(server, '/kept/bell\u0007')).toBe('bell');
+    // Another client ends the versioning while the page is open.
+    await send(server, 'PUT', '/kept', {
+      query: { versioning: '' },
+      body: '<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>',
+    });
+    await choose(page, 'logs/');
+    await press(page, 'Delete (1)');
+    await page.getByRole('dialog', { name: 'Delete 30 objects?' }).waitFor();
+    await page.getByRole('dialog').getByText('This cannot be undone.').waitFor();
   });
 
   test('packs objects of many levels into an archive whose names stay inside of it', async () => {

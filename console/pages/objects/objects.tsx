@@ -151,7 +151,11 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
   const goTo = useGoTo(bucket);
   const mayPut = allowed(put) === true;
   const key = search['key'];
-  const ask = (action: Action, entries: readonly Entry[]) => setAsked({ action, entries });
+  const ask = async (action: Action, entries: readonly Entry[]) => {
+    // The dialog says whether a deletion can be undone: another client may have changed the versioning.
+    if (action === 'delete' && allowed(about) === true) await details.refetch();
+    setAsked({ action, entries });
+  };
   const may = { put: mayPut, remove: allowed(remove) === true, read: allowed(read) === true };
   return (
     <>
@@ -204,7 +208,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
           {...asked}
           bucket={bucket}
           prefix={prefix}
-          versioning={details.data?.versioning}
+          versioning={details.error ? undefined : details.data?.versioning}
           onStarted={() => {
             setSelected(none);
             if (asked.action !== 'zip' && asked.entries.some((each) => each.key === key)) setSearch(closed);
