@@ -384,6 +384,26 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     expect(begun.filter((path) => path.includes('fsck'))).toEqual([]);
   });
 
+  test('is printed in dark letters on white, without what leads to other pages', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/storage', { scheme: 'dark' });
+    const { page } = tab;
+    await page.evaluate(() => document.documentElement.setAttribute('data-theme', 'dark'));
+    await page.emulateMedia({ media: 'print' });
+    const colours = await page.evaluate(() =>
+      ['html', '.card'].map((each) => {
+        const { color, backgroundColor } = getComputedStyle(document.querySelector(each) ?? document.body);
+        return `${color} on ${backgroundColor}`;
+      }),
+    );
+    expect(colours).toEqual([
+      'rgb(28, 29, 33) on rgb(255, 255, 255)',
+      'rgb(28, 29, 33) on rgb(255, 255, 255)',
+    ]);
+    expect(await page.getByRole('navigation', { name: 'Pages' }).isVisible()).toBe(false);
+    expect(await page.getByRole('heading', { name: 'Storage', level: 1 }).isVisible()).toBe(true);
+  });
+
   test('says that an address has no page', async () => {
     await using world = await openConsole();
     await using tab = await world.open('/no/such/page');
