@@ -8,6 +8,7 @@ import type { Setting } from './config/setting.ts';
 import { type Config, type SettingName, settingNames, settings } from './config.ts';
 import type { Context } from './context.ts';
 import { callAfterCommits, withApplicationSink } from './domain/events/events.ts';
+import { flushRefusals } from './gateway/recording.ts';
 import { type Gateway, type GatewayOptions, InFlight } from './gateway.ts';
 import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
@@ -333,8 +334,12 @@ export async function openWith(parts: OpenerParts, options: OpenOptions): Promis
     const fault = basePathFault(path);
     if (fault !== undefined) throw new TypeError(`mount: ${fault}`);
     const { handle } = createGateway(context, { basePath: path });
-    const fetch: Mounted['fetch'] = async (request, facts) =>
-      toResponse(await handle(fromRequest(request, facts)), request.method);
+    const fetch: Mounted['fetch'] = async (request, facts) => {
+      // The cast: whether it is one is what is asked. Hono's own request and Node's have an URL too.
+      if (typeof (request as Partial<Request> | undefined)?.headers?.get !== 'function')
+        throw new TypeError('fetch needs a Request: in Hono, c.req.raw');
+      return toResponse(await handle(fromRequest(request, facts)), request.method);
+    };
     return { handle, fetch };
   };
   const ends = new AbortController();
@@ -344,6 +349,7 @@ export async function openWith(parts: OpenerParts, options: OpenOptions): Promis
       : parts.startWorkers?.(context, config.SVC_WORKERS, ends.signal);
   const closeAll = async (): Promise<void> => {
     await Promise.all([workers?.stop(), context.caches.of(InFlight).end(context, lastRequestsMs)]);
+    flushRefusals(context);
     await closeStores();
   };
   let closing: Promise<void> | undefined;

@@ -190,9 +190,13 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
   return renderRefusal(refusal, { requestId, resource: path, isHead: method === 'HEAD', format });
 }
 
-/** Not in `run`: each call in an async function makes the frame larger that every request allocates. @throws ServiceUnavailable */
+/**
+ * Not in `run`: each call in an async function makes the frame larger that every request allocates.
+ * @throws ServiceUnavailable; the reason of a client that has left already, for whom nothing is changed
+ */
 function runIfOpen(pipeline: Pipeline, received: RequestContext): Promise<Reply> {
   pipeline.ctx.caches.of(InFlight).assertOpen();
+  received.signal.throwIfAborted();
   return run(pipeline, received);
 }
 

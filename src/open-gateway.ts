@@ -6,15 +6,12 @@
  */
 
 import { createGateway } from './admin-gateway.ts';
-import type { Config } from './config.ts';
 import {
   type CustomStorage,
   inOptions,
   isStorage,
   missingTexts,
-  type OpenedContext,
   type OpenGateway,
-  type OpeningOptions,
   type OpenOptions,
   openWith,
   type Storage,
@@ -34,7 +31,7 @@ const aDirectory = "the path of a directory, such as './data'";
 export const directory = (path: string): Storage => ({
   settings: { SVC_DATA_DIR: path },
   faults: missingTexts('directory()', { path }, { path: aDirectory }),
-  open: composed,
+  open: composed('path of directory()'),
 });
 
 export interface S3Storage {
@@ -51,32 +48,45 @@ export interface S3Storage {
 
 /** In front of another S3 service, which holds the bytes; the metadata is in a directory. Needs Node, Bun or Deno. */
 export const s3 = (options: S3Storage): Storage => ({
-  faults: missingTexts('s3()', options, {
-    endpoint: 'the address of the other service, such as https://s3.example.com',
-    bucket: 'the name of a bucket there',
-    accessKey: 'an access key of the other service',
-    secretKey: 'the secret of accessKey',
-    metadata: aDirectory,
-  }),
+  faults: missingTexts(
+    's3()',
+    { ...options },
+    {
+      endpoint: 'the address of the other service, such as https://s3.example.com',
+      bucket: 'the name of a bucket there',
+      accessKey: 'an access key of the other service',
+      secretKey: 'the secret of accessKey',
+      metadata: aDirectory,
+    },
+  ),
   settings: {
-    SVC_DATA_DIR: options.metadata,
+    SVC_DATA_DIR: options?.metadata,
     SVC_DATA_BACKEND: 'upstream-store',
-    SVC_UPSTREAMS: upstreamText(options),
+    SVC_UPSTREAMS: upstreamText({ ...options }),
   },
-  open: composed,
+  open: composed('metadata of s3()'),
 });
 
 const upstreamText = ({ endpoint, bucket, accessKey, secretKey, region, prefix }: S3Storage): string =>
   JSON.stringify([{ id: 'default', endpoint, bucket, accessKey, secretKey, region, prefix }]);
 
-/** Loaded when it is used, so that a bundle for another runtime has no backend that needs a disk. */
-async function composed(config: Config, options: OpeningOptions): Promise<OpenedContext> {
-  const { lookForPackages } = await import('./runtime/compose/needed-packages.ts');
-  const missing = await lookForPackages(config);
-  if (missing.length > 0) throw new Error(`openGateway: ${missing.map(inOptions).join('; ')}`);
-  const { compose } = await import('./runtime/compose/compose.ts');
-  return compose(config, { credentials: config.SVC_CREDENTIALS ?? [], ...options });
-}
+/**
+ * Loaded when it is used, so that a bundle for another runtime has no backend that needs a disk.
+ * @param named how an application gave the directory
+ */
+const composed =
+  (named: string): Storage['open'] =>
+  async (config, options) => {
+    const { lookForPackages } = await import('./runtime/compose/needed-packages.ts');
+    const { unwritable } = await import('./runtime/compose/configuration.ts');
+    const faults = [
+      ...(await lookForPackages(config)).map(inOptions),
+      ...(await unwritable(named, config.SVC_DATA_DIR)),
+    ];
+    if (faults.length > 0) throw new Error(`openGateway: ${faults.join('; ')}`);
+    const { compose } = await import('./runtime/compose/compose.ts');
+    return compose(config, { credentials: config.SVC_CREDENTIALS ?? [], ...options });
+  };
 
 const custom = ({ metadata, bytes }: CustomStorage): Storage => ({
   ...memory(),

@@ -61,6 +61,8 @@ test('a body that breaks off is a fault of the client: 400, and the log has the 
   await using gateway = await openGateway({
     credentials: [me],
     storage: memory(),
+    // Their lines would be among those of the requests.
+    workers: false,
     telemetry: { ...silentTelemetry, log },
   });
   const created = sign.request({ method: 'PUT', path: '/photos' });
@@ -146,16 +148,29 @@ test('an abort ends the read of a body that has nothing to read, and cancels the
   expect(cancel).toHaveBeenCalledOnce();
 });
 
-test('a PUT that was aborted before it began stores nothing', async () => {
+test('a request that was aborted before it began changes nothing', async () => {
   const me = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
   await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
   const link = { origin: 'http://h', bucket: 'photos', expiresSeconds: 60 } as const;
-  const send = (method: 'PUT' | 'HEAD', key: string, init: RequestInit = {}): Promise<Response> =>
+  const send = (method: 'PUT' | 'HEAD' | 'DELETE', key: string, init: RequestInit = {}): Promise<Response> =>
     gateway.fetch(new Request(gateway.presign({ ...link, method, key }), { method, ...init }));
   await send('PUT', '');
   const headers = { 'content-length': '4' };
   const put = await send('PUT', 'cat', { body: 'meow', headers, signal: AbortSignal.abort() });
   expect([put.status, (await send('HEAD', 'cat')).status]).toEqual([400, 404]);
+  expect((await send('PUT', 'dog', { body: 'woof', headers })).status).toBe(200);
+  const gone = await send('DELETE', 'dog', { signal: AbortSignal.abort() });
+  expect([gone.status, await gone.text()]).toEqual([400, expect.stringContaining('<Code>RequestTimeout<')]);
+  expect((await send('HEAD', 'dog')).status).toBe(200);
+});
+
+test('fetch of what is no Request says what it needs', async () => {
+  const me = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
+  await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  // A request of Hono, and one of node:http.
+  const requests = [undefined, 'http://h/', { method: 'GET', url: 'http://h/' }, { url: '/', headers: {} }];
+  for (const request of requests)
+    await expect(gateway.fetch(request as unknown as Request)).rejects.toThrow('fetch needs a Request');
 });
 
 test('a streamed reply copies buffers that are used again', async () => {

@@ -196,6 +196,21 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
   }
 }
 
+/** Closes what is open where a further one cannot be opened. */
+async function openStores(parts: Parts, around: Around & Pick<ComposeOptions, 'credentials'>) {
+  const opened: ({ close?(): unknown } | undefined)[] = [parts.disks];
+  try {
+    const keys = await openKeys(parts, around);
+    opened.push(keys);
+    const metadata = await openMetadata(parts);
+    opened.push(metadata);
+    return { keys, metadata, ...(await openAround(metadata, parts, around)) };
+  } catch (error) {
+    await Promise.all(opened.map((each) => each?.close?.()));
+    throw error;
+  }
+}
+
 const operatorPorts = ({
   tracer,
   logLevel,
@@ -242,16 +257,8 @@ async function composePorts(config: Config, options: ComposeOptions): Promise<Co
   const parts: Parts = { config, clock, random, telemetry, ...(disks === undefined ? {} : { disks }) };
   const hasher = options.hasher ?? (await import('../../backends/crypto/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../../backends/crypto/node.ts')).nodeCipher();
-  const keys = await openKeys(parts, { hasher, cipher, credentials: options.credentials });
-  const metadata = await openMetadata(parts);
-  const { sealer, installation, stored } = await openAround(metadata, parts, {
-    hasher,
-    cipher,
-    mode: options.installation ?? 'start',
-  }).catch(async (error: unknown) => {
-    await Promise.all([keys?.close?.(), metadata.close(), disks?.close()]);
-    throw error;
-  });
+  const around = { hasher, cipher, mode: options.installation ?? 'start', credentials: options.credentials };
+  const { keys, metadata, sealer, installation, stored } = await openStores(parts, around);
   const timed = timedMetadata(metadata, parts);
   shareChanges(timed, { siblings, ...cachedChanges(config) });
   const late = lateWrites({ metadata: timed, clock, telemetry });

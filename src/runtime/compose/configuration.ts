@@ -107,14 +107,18 @@ async function unreadable(name: string, path: string | undefined): Promise<reado
   );
 }
 
-async function unwritable(name: string, path: string | undefined): Promise<readonly string[]> {
+export async function unwritable(name: string, path: string | undefined): Promise<readonly string[]> {
   if (path === undefined) return [];
   try {
     await mkdir(path, { recursive: true, mode: 0o700 });
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
     return [];
   } catch (error) {
-    return [`${name}=${path} cannot be used as a directory: ${describeError(error)}`];
+    const code = describeError(error);
+    const why = code === 'EEXIST' ? 'it is a file' : code;
+    return [
+      `${name}=${path} cannot be used as a directory: ${why}. Name one that this process may write to, or a new one`,
+    ];
   }
 }
 
