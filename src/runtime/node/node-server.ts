@@ -2,6 +2,7 @@
 
 import { readFileSync, statSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import * as net from 'node:net';
 import {
   createSecureContext,
@@ -10,16 +11,19 @@ import {
   Server as TlsServer,
 } from 'node:tls';
 import { assertGateway } from '../../adapters.ts';
+import { fail } from '../../base/errors.ts';
 import type { ListenAddress } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import { findRequestId, type Reply } from '../../protocol/reply.ts';
+import { type Incoming, WireHeaders } from '../../protocol/wire.ts';
 import { formatEndpoint } from '../compose/configuration.ts';
 import { StartRefusal } from '../start-refusal.ts';
 import { HttpFault } from './http-head.ts';
 import { HttpSocket } from './http-socket.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
-import { refusal, refuseSocket } from './node-exchange.ts';
+import { findFault, originForm, refusal, refuseSocket } from './node-exchange.ts';
 
 const tlsIntervalMs = 5000;
 /** For what a request that was cut still does, such as giving up its bytes. Shorter than `killAfterMs`: the stores are closed after it. */
@@ -335,7 +339,15 @@ export interface NodeHandlerOptions {
   readonly idleTimeoutMs?: number;
 }
 
-export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => void;
+export type NodeHandler = (
+  request: IncomingMessage | Http2ServerRequest,
+  response: ServerResponse | Http2ServerResponse,
+) => void;
+
+const isHttp2 = (
+  request: IncomingMessage | Http2ServerRequest,
+  response: ServerResponse | Http2ServerResponse,
+): response is Http2ServerResponse => request.httpVersionMajor === 2 && 'stream' in response;
 
 /**
  * Mount it before parsers of bodies, because the gateway verifies the body as it was sent. The path is the one that the client sent
@@ -364,6 +376,10 @@ export function toNodeHandler(
     return connection;
   };
   return (request, response) => {
+    if (isHttp2(request, response)) {
+      void answerStream(response, { gateway, telemetry, idleTimeoutMs });
+      return;
+    }
     const { originalUrl } = request as { readonly originalUrl?: string };
     if (originalUrl !== undefined) request.url = originalUrl;
     if (isBodyRead(request)) return refuseReadBody(response, telemetry);
@@ -373,7 +389,11 @@ export function toNodeHandler(
   };
 }
 
-const isBodyRead = ({ headers, readableDidRead, readableEnded }: IncomingMessage): boolean =>
+const isBodyRead = ({
+  headers,
+  readableDidRead,
+  readableEnded,
+}: Pick<IncomingMessage, 'headers' | 'readableDidRead' | 'readableEnded'>): boolean =>
   (readableDidRead || readableEnded) &&
   (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0);
 
@@ -385,4 +405,94 @@ function refuseReadBody(response: ServerResponse, telemetry: Telemetry): void {
   telemetry.log('ERROR', readBefore);
   const { status, headers, body } = refusal('InternalError', readBefore);
   response.writeHead(status, headers.flat()).end(body);
+}
+
+// A request of node:http2. It has a stream of its own, so the requests of a connection run at the same time, and Node frames their bodies.
+
+const http2Codes = { internalError: 2, cancel: 8 } as const;
+
+async function answerStream(
+  response: Http2ServerResponse,
+  { gateway, telemetry, idleTimeoutMs }: Pick<ConnectionOptions, 'gateway' | 'telemetry' | 'idleTimeoutMs'>,
+): Promise<void> {
+  const left = new AbortController();
+  response.once('close', () => left.abort(new Error('the client closed the stream')));
+  const incoming = fromStream(response, left.signal);
+  const fault = findFault(response.req, incoming.wire.headers);
+  const reply =
+    fault === undefined
+      ? await gateway.handle(incoming).catch((error: unknown) => {
+          telemetry.log('ERROR', 'the gateway threw', { error });
+          return refusal('InternalError');
+        })
+      : refusal('BadRequest', fault);
+  // The gateway itself may take its time before.
+  response.setTimeout(idleTimeoutMs, () => response.stream.close(http2Codes.cancel));
+  try {
+    await writeToStream(reply, response);
+    // The rest of a body that nothing reads would take the flow-control window of the connection.
+    if (!response.req.complete) response.stream.close();
+  } catch (error) {
+    if (left.signal.aborted) return;
+    telemetry.log('ERROR', 'a reply was cut off', { request_id: findRequestId(reply), error });
+    response.stream.close(http2Codes.internalError);
+  }
+}
+
+function fromStream({ req: request, stream }: Http2ServerResponse, signal: AbortSignal): Incoming {
+  const { method, url, authority, rawHeaders } = request;
+  const flat = rawHeaders.flatMap((name, at) =>
+    at % 2 === 1 || name.startsWith(':') ? [] : [name, rawHeaders[at + 1] as string],
+  );
+  // Two that differ are refused, as two Host headers are.
+  if (authority !== undefined && request.headers.host !== authority) flat.push('host', authority);
+  const { socket } = request;
+  return {
+    wire: {
+      method,
+      target: originForm(url),
+      headers: new WireHeaders(flat),
+      remote: socket.remoteAddress ?? '',
+      secure: stream.session?.encrypted === true,
+    },
+    body: stream.endAfterHeaders ? undefined : readStream(request, signal),
+    signal,
+  };
+}
+
+async function* readStream(request: Http2ServerRequest, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    yield* request.iterator({ destroyOnReturn: false });
+  } catch (cause) {
+    throw signal.aborted ? cause : fail('IncompleteBody', { cause });
+  }
+}
+
+/** Copies each array of a stream, because it is used again before the client has read it. */
+async function writeToStream({ status, headers, body }: Reply, response: Http2ServerResponse): Promise<void> {
+  for (const [name, value] of headers) response.appendHeader(name, value);
+  response.writeHead(status);
+  const hasBody = response.req.method !== 'HEAD' && status !== 204 && status !== 304;
+  if (typeof body === 'object' && Symbol.asyncIterator in body) {
+    if (hasBody)
+      for await (const piece of body) {
+        if (response.destroyed) return;
+        if (!response.write(new Uint8Array(piece))) await waitForClient(response);
+      }
+    else await body[Symbol.asyncIterator]().return?.();
+    response.end();
+  } else if (hasBody && body !== undefined) response.end(body);
+  else response.end();
+  await new Promise<void>((resolve) => {
+    if (response.writableFinished || response.destroyed) return resolve();
+    response.once('finish', resolve).once('close', resolve);
+  });
+}
+
+/** Until it has read, or has left. */
+async function waitForClient(response: Http2ServerResponse): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  response.once('drain', resolve).once('close', resolve);
+  await promise;
+  response.off('drain', resolve).off('close', resolve);
 }
