@@ -157,6 +157,9 @@ describe('fail', () => {
     expect(() => s3.fail({ next: 'SlowDown', count: 0 })).toThrow('from 1');
     const untyped = s3 as unknown as { fail(fault: object): void };
     expect(() => untyped.fail({ code: 'SlowDown' })).toThrow('undefined is no known error code');
+    const misspelt = { next: 'SlowDown', buckt: 'photos' };
+    expect(() => s3.fail(misspelt)).toThrow('buckt is no known option; bucket is one');
+    expect(() => s3.latency({ ms: 5, ...misspelt })).toThrow('next is no known option');
   });
 });
 
@@ -164,7 +167,7 @@ test('a start that fails says why, and nothing of it keeps the process alive', a
   const module = new URL('../../src/runtime/testing/test-server.ts', import.meta.url).href;
   const { port } = new URL(s3.endpoint);
   const script = `const { startTestServer } = await import(${JSON.stringify(module)});
-    for (const options of [{ seed: { Photos_: {} } }, { port: ${port} }, { prot: 1 }])
+    for (const options of [{ seed: { Photos_: {} } }, { port: ${port} }, { port: 'x' }, { prot: 1 }])
       await startTestServer(options).catch(({ message }) => console.log(message.slice(0, 60)));
     console.log('timers: ' + process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length);`;
   const args = ['--input-type=module', '--eval', script];
@@ -172,6 +175,7 @@ test('a start that fails says why, and nothing of it keeps the process alive', a
   expect(stdout.trim().split('\n')).toEqual([
     expect.stringMatching(/^seed: PUT \/Photos_ was refused/),
     expect.stringContaining('EADDRINUSE'),
+    expect.stringMatching(/^port is x; it must be a whole number from 0 to 65535/),
     'prot is no known option; port is one',
     'timers: 0',
   ]);

@@ -171,7 +171,11 @@ function remember<T>(list: T[], entry: T): void {
 /** Starts a server on a free port of this machine. @throws Error for options that are wrong, and for a port that is taken */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   for (const name of Object.keys(options)) assertKnown('option', name, optionNames);
-  const { credentials = defaultCredentials, log } = options;
+  const { credentials = defaultCredentials, log, port = 0 } = options;
+  if (!Number.isInteger(port) || port < 0 || port > 65_535)
+    throw new RangeError(
+      `port is ${port}; it must be a whole number from 0 to 65535, and 0 takes a free one`,
+    );
   const config = buildConfig(options);
   const events: ObservedEvent[] = [];
   const requests: ObservedRequest[] = [];
@@ -366,9 +370,11 @@ function assertKnown(what: string, name: string, known: readonly string[]): void
   throw new RangeError(`${name} is no known ${what}${close === undefined ? '' : `; ${close} is one`}`);
 }
 
-const assertOperation = (name: string | undefined): void => {
-  if (name !== undefined) assertKnown('operation', name, operationNames);
-};
+/** A misspelt name would let it meet every request. @throws RangeError */
+function assertFilter(filter: RequestFilter, ...own: readonly string[]): void {
+  if (filter.operation !== undefined) assertKnown('operation', filter.operation, operationNames);
+  for (const name of Object.keys(filter)) assertKnown('option', name, ['operation', 'bucket', 'key', ...own]);
+}
 
 class Faults {
   #faults: Fault[] = [];
@@ -376,7 +382,7 @@ class Faults {
 
   fail({ next, count = 1, ...filter }: FaultOptions): void {
     assertKnown('error code', next, errorCodes);
-    assertOperation(filter.operation);
+    assertFilter(filter);
     if (!Number.isInteger(count) || count < 1)
       throw new RangeError(`count is ${count}; it must be a whole number from 1`);
     // The cast: it is one of the codes.
@@ -385,7 +391,7 @@ class Faults {
 
   delay(latency: number | LatencyOptions): void {
     const asked = typeof latency === 'number' ? { ms: latency } : latency;
-    assertOperation(asked.operation);
+    assertFilter(asked, 'ms');
     if (!(asked.ms >= 0)) throw new RangeError(`ms is ${asked.ms}; it must be 0 or more`);
     // The latest one that a request meets is the one that it obeys.
     this.#delays.unshift(asked);
