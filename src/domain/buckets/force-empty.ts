@@ -181,15 +181,15 @@ export async function emptyPage(
   ctx: Ctx,
   { name: bucketId, state, progress, revision }: Task<Emptying>,
 ): Promise<number> {
-  // Pages of other buckets came between: an operator may have ended this one, and versions that were written since are to stay.
-  const present = await findTask(ctx.metadata, emptyings, bucketId);
-  if (present?.revision !== revision) return 0;
   const found = await findBucket(ctx.metadata, state.bucket);
   const bucket = found?.row.id === bucketId ? found.row : undefined;
+  const isCurrent = async (): Promise<boolean> =>
+    (await findTask(ctx.metadata, emptyings, bucketId))?.revision === revision;
   const next =
     bucket === undefined
       ? { ...state, phase: 'done' as const, empty: true }
-      : await passed(ctx, bucket, state);
+      : await passed(ctx, bucket, { state, isCurrent });
+  if (next === undefined) return 0;
   const now = await ctx.metadata.now();
   const isDone = next.phase === 'done';
   const saved: Emptying = isDone ? { ...next, finishedAt: now } : next;
@@ -206,8 +206,19 @@ export async function emptyPage(
 const countDeleted = ({ deleted: { versions, markers, uploads } }: Emptying): number =>
   versions + markers + uploads;
 
-async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emptying> {
-  if (state.phase === 'uploads') return abortPage(ctx, bucket, state);
+interface Page {
+  readonly state: Emptying;
+  /**
+   * Whether the task has not changed since it was read. A page calls it when it has read its rows and before it deletes any of them: an
+   * operator, or a successor while this process was paused, may have ended the task, and what clients have written since must stay.
+   */
+  isCurrent(): Promise<boolean>;
+}
+
+/** @returns undefined where the task has changed; then nothing is deleted */
+async function passed(ctx: Ctx, bucket: BucketRow, page: Page): Promise<Emptying | undefined> {
+  const { state, isCurrent } = page;
+  if (state.phase === 'uploads') return abortPage(ctx, bucket, page);
   const space = state.phase === 'history' ? historySpace : liveSpace;
   const after = state.after as SortOf<typeof objects> | undefined;
   const cursor = ctx.metadata.scan(objectsAt(bucket), {
@@ -215,6 +226,7 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
     ...(space === liveSpace ? { before: { space: historySpace } } : {}),
   });
   const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
+  if (!(await isCurrent())) return undefined;
   const damaged = [...unread];
   const keys = Map.groupBy(
     rows.map(({ row }) => row),
@@ -276,10 +288,15 @@ async function atEnd(ctx: Ctx, bucket: BucketRow, { after: _, ...state }: Emptyi
   return { ...state, phase, empty: left.length === 0 };
 }
 
-async function abortPage(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emptying> {
+async function abortPage(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { state, isCurrent }: Page,
+): Promise<Emptying | undefined> {
   const after = state.after as { readonly key: string; readonly uploadId: string } | undefined;
   const cursor = ctx.metadata.scan(uploadsIn(bucket.id), after === undefined ? {} : { after });
   const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
+  if (!(await isCurrent())) return undefined;
   const damaged = [...unread];
   let aborted = 0;
   await inParallel(atOnce, rows, async ({ row }) => {

@@ -9,7 +9,7 @@
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
  * | runs of fsck that repair | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
  * | `force-empty`, `reshard`, `rewrap` | progress of a task | the commit states the revision of the task that the page began with |
- * | `force-empty` | deletes versions | a page reads its task first; a page that is running when the task ends deletes only versions and uploads that it has read |
+ * | `force-empty` | deletes versions | a page reads its task between its rows and the first deletion; a page that is running when the task ends deletes only versions and uploads that it had read before |
  * | `bucket-stats`, `usage-rollup`, `quota-reconcile`, `audit-retention`, `health-history`, `fsck`, `scrub`, `lifecycle` | samples, sums and seals, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `lifecycle` | removes and moves versions, aborts uploads | a change of the rules fences commits of versions, and these check up to 48 of the newer versions that a rule counts; the abort of an upload reads the rules right before its commit |
  * | `queue-retention` | drops rows of queues beyond their bounds | none: the rows of closed hours that it has counted are dropped, also where their consumer has caught up since |
