@@ -1,6 +1,8 @@
 /** Inventories while their bucket, their configuration or the clock changes, and under KMS keys. */
 import { expect, test } from 'vitest';
 import { writeInventories } from '../../src/workers/inventory.ts';
+import { ambush } from '../support/ambush.ts';
+import { operatorOf } from '../support/clusters.ts';
 import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.ts';
 import { alice } from '../support/gateway.ts';
 import { type Lists, must, openLists } from '../support/inventory-lists.ts';
@@ -109,4 +111,33 @@ test('an inventory is encrypted under the KMS key of its configuration, and fail
   expect(lists.warned).toMatchObject([
     { id: 'second', hint: expect.stringContaining('a KMS key must name its account') },
   ]);
+});
+
+test('of two operators that begin an inventory in one minute, one of whom stalls, the manifest of the first stays', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using lists = await openLists('memory', {}, { wrap });
+  const { client } = lists.world;
+  await must(client.put('/bucket/a', { body: 'a' }));
+  await lists.configure({ isEnabled: false });
+  const { must: ask } = operatorOf(lists.world);
+  const path = '/buckets/bucket/inventory/all/run';
+  // The first run comes between the look of the second request and its commit.
+  rightBefore('tasks', async () => {
+    await ask('POST', path);
+    await lists.run();
+    await must(client.put('/bucket/b', { body: 'b' }));
+  });
+  await ask('POST', path);
+  const [manifest] = await lists.keys('manifest.json');
+  const first = await lists.manifest();
+  expect(await ask('GET', path)).toMatchObject({ state: 'running' });
+  await lists.run();
+  expect(await lists.keys('manifest.json')).toEqual([manifest]);
+  expect(await lists.manifest()).toEqual(first);
+  expect(await ask('GET', path)).toMatchObject({ state: 'done', manifest, rows: 1 });
+  lists.clock.jump(60_000);
+  await ask('POST', path);
+  await lists.run();
+  expect(await lists.keys('manifest.json')).toHaveLength(2);
+  expect(await ask('GET', path)).toMatchObject({ state: 'done', rows: 2 });
 });

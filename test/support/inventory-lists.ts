@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
-import { alice, type Backend, type GatewayWorld, openGateway } from './gateway.ts';
+import { alice, type Backend, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';
 import { type VirtualClock, virtualClock } from './virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -103,10 +103,12 @@ export interface Lists extends AsyncDisposable {
 export async function openLists(
   backend: Backend = 'memory',
   settings: Readonly<Record<string, string>> = {},
+  more: Pick<GatewayWorldOptions, 'wrap'> = {},
 ): Promise<Lists> {
   const clock = virtualClock(Date.UTC(2026, 1, 5, 12, 34));
   const warned: Fields[] = [];
   const world = await openGateway({
+    ...more,
     backend,
     clock,
     settings: { SVC_INVENTORY_INTERVAL: '1s', ...settings },

@@ -349,6 +349,15 @@ const toMinute = (time: number): number => Math.floor(time / minuteMs);
 const isInMinuteOf = ({ manifest, startedAt }: InventoryResult, now: number): boolean =>
   manifest !== undefined && toMinute(startedAt) === toMinute(now);
 
+/**
+ * Whether an earlier run has written the manifest of this name. Requests for both came in one minute to two gateways, and the earlier run
+ * ended while the gateway of the later one stalled between its look and its commit. Each result is stored before the next run can begin.
+ */
+export async function isManifestWritten(metadata: Metadata, run: InventoryRun): Promise<boolean> {
+  const last = await findSoundTask(metadata, results, nameRun(run));
+  return last !== undefined && isInMinuteOf(last.state, run.startedAt);
+}
+
 async function beginInventory(
   ctx: Ctx,
   { id, name }: BucketRow,

@@ -41,6 +41,7 @@ import {
   filesOfRun,
   forgetRun,
   type InventoryRun,
+  isManifestWritten,
   readFileRecord,
   runs,
   saveRows,
@@ -67,6 +68,8 @@ export async function stepInventory(ctx: InventoryCtx, task: Task<InventoryRun>,
     const source = (await findBucket(ctx.metadata, run.bucket))?.row;
     // The bucket or the configuration was deleted or changed: the next look begins what is due then.
     if (source === undefined || source.id !== run.bucketId || !(await isConfigured(ctx, source, run)))
+      return await endRun(ctx.metadata, task, { result: undefined, term: step.term });
+    if (run.files === 0 && (await isManifestWritten(ctx.metadata, run)))
       return await endRun(ctx.metadata, task, { result: undefined, term: step.term });
     const bucket = await openDestination(ctx, source, run);
     if (typeof bucket === 'string') return await giveUp(ctx, task, { ...step, why: bucket });
