@@ -8,6 +8,7 @@ import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { findSite } from '../../src/metadata/site.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
+import { ambush } from '../support/ambush.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
@@ -421,6 +422,24 @@ test('a rule with ExistingObjectReplication covers what a resync that runs was a
   expect(resync).not.toHaveProperty('prefix');
   run(near);
   await alike(near, far);
+});
+
+test('a rule that replaces another one, while a resync of that one queues versions, sends them to its own destination', async () => {
+  const { rightBefore, wrap } = ambush();
+  const [near, former, present] = [await openSite({ settings, wrap }), await openSite(), await openSite()];
+  for (let n = 0; n < 5; n += 1) await near.world.client.put(`/bucket/${n}`, { body: `${n}` });
+  await link(near, former, { more: existing });
+  rightBefore('objects', async () => {
+    const peer = { ...keys, endpoint: present.endpoint };
+    await operatorOf(near.world).must('PUT', '/replication/peers/present', peer);
+    const put = await near.world.client.put('/bucket?replication', { body: rule('present', existing) });
+    expect(put.text).toBe('');
+  });
+  run(near);
+  await alike(near, present);
+  await drained(near);
+  expect(await versions(former)).toEqual([]);
+  await settled(near, '/bucket/4', 'COMPLETED');
 });
 
 test('a version that a peer removed permanently stays removed there after a resync, unless the resync restores it', async () => {

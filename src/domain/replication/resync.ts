@@ -261,6 +261,9 @@ export async function stepResync(
       ? { ...state, finishedAt: now }
       : await queuePage(ctx, { bucket, role, rule, state, now });
   if (waiting !== undefined) waiting.left -= next.queued - state.queued;
+  const present = (await findBucket(ctx.metadata, state.bucket))?.row;
+  // The next step repeats the page by the present rule, which names another destination for what this one has not queued.
+  if (bucket !== undefined && present?.id === name && !isSameRule(present, bucket)) return true;
   const isDone = next.finishedAt !== undefined;
   const expiry = isDone ? { expiresAt: now + retentionMs } : {};
   // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.
@@ -273,6 +276,9 @@ const findRule = async (ctx: Ctx, bucket: BucketRow): Promise<ReplicationRule | 
   const [rule] = (await readDocument(ctx, bucket, bucketReplication))?.Rule ?? [];
   return rule?.Status === 'Enabled' ? rule : undefined;
 };
+
+const isSameRule = (one: BucketRow, other: BucketRow): boolean =>
+  one.documents[bucketReplication.name] === other.documents[bucketReplication.name];
 
 interface Queueing {
   readonly bucket: BucketRow;
@@ -290,7 +296,7 @@ function selects({ rule, state }: Pick<Queueing, 'rule' | 'state'>, row: ObjectR
 /**
  * Queues a version and marks it in one commit. Where another commit changed it meanwhile, it is read again, because not
  * every change queues it: a move of its bytes does not.
- * @returns false where it is gone, no longer selected, or that change has queued it
+ * @returns false where it is gone, no longer selected, that change has queued it, or the rule was changed
  * @throws OperationAborted
  */
 async function queueVersion(
@@ -317,6 +323,7 @@ async function queueVersion(
     const outcome = await ctx.metadata.commit(objectsAt(bucket), [change], { then });
     if (outcome.applied) return true;
     if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
+    if (!isSameRule(bucket, known)) return false;
     found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
   }
   throw fail('OperationAborted', `Other requests keep changing the version ${version} of ${key}.`);
