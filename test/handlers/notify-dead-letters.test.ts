@@ -1,8 +1,10 @@
 /** Events that could not be delivered: operators deliver them again, or discard them. */
 import { expect, test, vi } from 'vitest';
 import { beginBounds, boundQueues } from '../../src/domain/event-deliveries/queue-retention.ts';
-import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { hourlyQueues } from '../../src/metadata/records/queues.ts';
+import { type MetadataStore, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { deliverNotifications } from '../../src/workers/deliveries.ts';
+import { faulty } from '../support/faulty.ts';
 import { operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -189,3 +191,39 @@ test('an event is one dead letter, also where the store does not say whether the
 
 const isOfLetters = (row: object): boolean =>
   'queue' in row && typeof row.queue === 'string' && row.queue.startsWith('notify-dlq');
+
+test('an event that an operator delivers again, between its letter and the removal of its row, is delivered', async () => {
+  await using sink = await openWebhookSink();
+  let redrive: (() => Promise<unknown>) | undefined;
+  await using world = await openNotifyWorld({
+    targets: targetsAt({ one: sink }),
+    wrap: (context) => {
+      const { metadata } = context;
+      const apply: MetadataStore['apply'] = async (changes) => {
+        const removesRow = changes.some((change) => 'remove' in change && change.at.table === hourlyQueues);
+        const strike = removesRow ? redrive : undefined;
+        if (strike !== undefined) redrive = undefined;
+        await strike?.();
+        return metadata.apply(changes);
+      };
+      return { ...context, metadata: faulty(metadata, { apply }) };
+    },
+  });
+  const admin = world.world.as({ credential: operator });
+  // The test event of the configuration.
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  await world.worker.stop();
+  sink.answer = status(400);
+  redrive = async () => {
+    sink.answer = status(200);
+    const answer = await admin.post('/admin/v1/notify/redrive', { body: '{"target": "one"}' });
+    expect(JSON.parse(answer.text)).toEqual({ redriven: 1, isTruncated: false });
+  };
+  await world.client.put('/bucket/key', { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  expect(redrive).toBeUndefined();
+  expect(keysIn(sink.received)).toEqual(['key', 'key']);
+  expect(await world.letters()).toEqual([]);
+});
