@@ -82,15 +82,13 @@ const waitingMax = 20_000;
 
 const formatSubject = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
 
-type WaitingEvent = Pick<HourlyRow, 'slot' | 'due' | 'id'>;
-
 /** The oldest waiting event of each object: of one target, or of all. */
 async function listWaiting(
   ctx: Ctx,
   now: number,
   target: string | undefined,
-): Promise<ReadonlyMap<string, WaitingEvent>> {
-  const oldest = new Map<string, WaitingEvent>();
+): Promise<ReadonlyMap<string, Pick<HourlyRow, 'slot' | 'due'>>> {
+  const oldest = new Map<string, Pick<HourlyRow, 'slot' | 'due'>>();
   const lane = target === undefined ? undefined : hashToLane(target);
   const places = (await listDueHours(ctx, 'notify', now)).filter(
     ({ slot }) => lane === undefined || laneOfSlot(slot) === lane,
@@ -99,8 +97,7 @@ async function listWaiting(
     const { sink, message } = notifyTask(row);
     const name = formatSubject(sink, readSubject(message));
     const known = oldest.get(name);
-    if (known === undefined || row.due < known.due)
-      oldest.set(name, { slot: row.slot, due: row.due, id: row.id });
+    if (known === undefined || row.due < known.due) oldest.set(name, { slot: row.slot, due: row.due });
   }
   return oldest;
 }
@@ -122,14 +119,13 @@ export async function redriveLetters(
     const { sink, message } = task;
     const subject = readSubject(message);
     const { bucket, key } = subject;
-    // Rows of one millisecond sort by their ids, which begin with the sequencer.
+    // Right ahead of the event that it goes before, where the consumer finds rows: an old hour that it found empty is not read for a while.
+    // That event may be the same one, whose row the consumer removes by its time and id when it has written the letter. Rows of one
+    // millisecond sort by their ids, which begin with the sequencer.
+    const before = waiting.get(formatSubject(sink, subject));
+    const slot = before?.slot ?? laneSlot(sink, key ?? bucket);
+    const due = before === undefined ? now : before.due - 1;
     const { id, requestId } = row;
-    const own = { slot: laneSlot(sink, key ?? bucket), due: now, id: '' };
-    // In the place of the event that it goes before, where the consumer finds rows: an old hour that it found empty is not read for a while.
-    const before = waiting.get(formatSubject(sink, subject)) ?? own;
-    const { slot } = before;
-    // The consumer that has written the letter may not have removed the row of the event yet, which it does by time and id.
-    const due = before.id === id ? before.due - 1 : before.due;
     const at = { queue: 'notify', slot } as const;
     await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
     await ctx.metadata.apply(removeDeadLetter(row));

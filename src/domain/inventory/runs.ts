@@ -337,7 +337,7 @@ export async function requestInventory(
     const next = new Date((toMinute(now) + 1) * minuteMs).toISOString();
     throw fail(
       'OperationAborted',
-      `The last run began in this minute, and its manifest has the minute's name. Ask again from ${next} on.`,
+      `The last run began in this minute, which names its manifest. Ask again from ${next} on.`,
     );
   }
   return beginInventory(ctx, bucket, call);

@@ -66,10 +66,13 @@ export async function stepInventory(ctx: InventoryCtx, task: Task<InventoryRun>,
   if (run.ended !== undefined) return forgetRun(ctx.metadata, task, step.term);
   try {
     const source = (await findBucket(ctx.metadata, run.bucket))?.row;
-    // The bucket or the configuration was deleted or changed: the next look begins what is due then.
-    if (source === undefined || source.id !== run.bucketId || !(await isConfigured(ctx, source, run)))
-      return await endRun(ctx.metadata, task, { result: undefined, term: step.term });
-    if (run.files === 0 && (await isManifestWritten(ctx.metadata, run)))
+    // Where the bucket or the configuration was deleted or changed, the next look begins what is due then.
+    if (
+      source === undefined ||
+      source.id !== run.bucketId ||
+      !(await isConfigured(ctx, source, run)) ||
+      (run.files === 0 && (await isManifestWritten(ctx.metadata, run)))
+    )
       return await endRun(ctx.metadata, task, { result: undefined, term: step.term });
     const bucket = await openDestination(ctx, source, run);
     if (typeof bucket === 'string') return await giveUp(ctx, task, { ...step, why: bucket });

@@ -125,7 +125,7 @@ export function assertSameContent(
   if (row.marker === marker && row.isNull === isNull && row.size === size && row.etag === etag) return;
   throw fail(
     'OperationAborted',
-    `Version ${version} exists here with another content: here ${describe(row)}, sent ${describe({ marker, isNull, size, etag })}. Nothing was changed; remove one of the two versions.`,
+    `Version ${version} exists here with another content: here ${describe(row)}, sent ${describe({ marker, isNull, size, etag })}. Remove one of the two versions.`,
   );
 }
 

@@ -108,7 +108,7 @@ export async function beginResync(
     throw fail('ReplicationConfigurationNotFoundError', { elements: { BucketName: name } });
   const found = await findSoundTask(ctx.metadata, resyncs, bucket.id);
   if (found !== undefined && found.state.finishedAt === undefined)
-    throw fail('OperationAborted', 'A resync of this bucket runs already. Wait for its end, or cancel it.');
+    throw fail('OperationAborted', 'A resync of this bucket runs: wait for its end, or cancel it.');
   const state = newResync(name, filter, { now: await ctx.metadata.now(), requestId });
   const expect = found?.revision ?? 'absent';
   const then = await recorded(record);
@@ -263,7 +263,7 @@ export async function stepResync(
   if (waiting !== undefined) waiting.left -= next.queued - state.queued;
   const present = (await findBucket(ctx.metadata, state.bucket))?.row;
   // The next step repeats the page by the present rule, which names another destination for what this one has not queued.
-  if (bucket !== undefined && present?.id === name && !isSameRule(present, bucket)) return true;
+  if (bucket && present && !isSameRule(present, bucket)) return true;
   const isDone = next.finishedAt !== undefined;
   const expiry = isDone ? { expiresAt: now + retentionMs } : {};
   // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.

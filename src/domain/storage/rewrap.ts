@@ -117,7 +117,7 @@ export async function beginRewrapping(
   if (ctx.keys?.rewrap === undefined)
     throw fail(
       'InvalidRequest',
-      `There is no key provider whose keys have versions: SVC_KEY_PROVIDER must be one of ${versioned.join(', ')}.`,
+      `No key has versions: SVC_KEY_PROVIDER must be one of ${versioned.join(', ')}.`,
     );
   const found = await findSoundTask(ctx.metadata, rewrappings, name);
   if (found !== undefined && found.state.finishedAt === undefined) return found.state;
