@@ -111,7 +111,7 @@ export function assertReceivable(
   const latest = Math.max(versionTime(version), versionTime(stamp), modified);
   if (latest > clock.now() + aheadMax)
     throw fail('InvalidArgument', {
-      message: `The version has the time ${formatTime(latest)}, more than 24 hours ahead of the clock of this site. Correct the clocks of both sites.`,
+      message: `The version has the time ${formatTime(latest)}, more than 24 hours ahead of this site. Correct the clocks.`,
       elements: { ArgumentName: 'replica', ArgumentValue: version },
     });
   if (lock !== undefined) assertLockable(bucket);
