@@ -186,6 +186,24 @@ export async function checkInstallation(
   throw new Error('the installation never stood still');
 }
 
+/**
+ * Gives a restored copy an id of its own, so that it and its origin are two sites. The marks come first: where a kill follows, no gateway
+ * starts on the copy. Metadata without an id gets one at its first start.
+ */
+export async function beginNewSite(
+  metadata: MetadataStore,
+  { config, random }: Pick<CheckOptions, 'config' | 'random'>,
+): Promise<void> {
+  const former = await findInstallation(metadata);
+  if (former === undefined) return;
+  const state = { ...former.state, id: Buffer.from(random.bytes(16)).toString('hex') };
+  for (const cluster of (await foundClusters(config, undefined)).found)
+    if (cluster.mark !== undefined) await cluster.put(state.id);
+  if (!(await putInstallation(metadata, state, former)))
+    throw new Error('another process changed the row of the installation');
+  await copyInstallation(metadata, state);
+}
+
 interface FoundClusters {
   readonly found: readonly Marking[];
   readonly away: readonly string[];

@@ -5,6 +5,8 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { loadClient } from '../support/load-client.ts';
+import { replicateTo, replicatingSettings, startSite } from '../support/replicating-servers.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
 import { started } from './command.ts';
@@ -222,6 +224,54 @@ test('a backup and a restore overwrite nothing, and refuse what is no backup', a
   expect((await restore()).stderr).toMatch(/was cut short/);
   await writeFile(at('backup/backup.json'), '{"format":2}');
   expect((await restore()).stderr).toMatch(/no backup.json/);
+});
+
+test('a copy that restore --as-new-site made and its origin replicate to each other, what both have and what is written later', async () => {
+  const origin = await startSite({ dataDir: at('data') });
+  const { root: credentials } = origin.server.credentials;
+  const near = sender({ url: origin.server.url, ...credentials });
+  await near('PUT', '/bucket/both', { body: 'before the backup' });
+  expect((await backup()).code).toBe(0);
+  const restored = await restore('--as-new-site');
+  expect([restored.code, restored.report['findings']], restored.stderr).toEqual([0, []]);
+  const copy = await startServer({ dataDir: at('restored'), env: replicatingSettings });
+  const far = sender({ url: copy.url, ...credentials });
+  const copyClient = loadClient(copy.url, credentials);
+  // Less than the time of a lease that a gateway of the origin held at the backup.
+  const patience = { timeout: 30_000 };
+  const statusAt = async (send: Send, key: string) =>
+    (await send('HEAD', `/bucket/${key}`)).headers['x-amz-replication-status'];
+  try {
+    expect((await far('GET', '/admin/v1/status')).text).not.toContain(new URL(origin.server.url).host);
+    await replicateTo(origin.client, copy);
+    await replicateTo(copyClient, origin.server);
+    await near('PUT', '/bucket/near', { body: 'of the origin' });
+    await far('PUT', '/bucket/far', { body: 'of the copy' });
+    await expect.poll(async () => (await far('GET', '/bucket/near')).text, patience).toBe('of the origin');
+    await expect.poll(async () => (await near('GET', '/bucket/far')).text, patience).toBe('of the copy');
+    for (const client of [origin.client, copyClient])
+      await client.expect(
+        { method: 'POST', path: '/admin/v1/replication/resync/bucket', body: '{"status":"all"}' },
+        [202],
+      );
+    await expect.poll(() => statusAt(near, 'both'), patience).toBe('COMPLETED');
+    await expect.poll(() => statusAt(far, 'both'), patience).toBe('COMPLETED');
+    const tags = '<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>';
+    await far('PUT', '/bucket/both?tagging', { body: tags });
+    await expect
+      .poll(async () => (await near('GET', '/bucket/both?tagging')).text, patience)
+      .toContain('<Value>v</Value>');
+    for (const send of [near, far]) {
+      const { text } = await send('GET', '/bucket?versions=');
+      expect(text.match(/<VersionId>/g)).toHaveLength(3);
+      expect((await send('GET', '/admin/v1/replication/failed')).text).toContain('"failed":[]');
+    }
+  } finally {
+    copyClient.close();
+    origin.client.close();
+    await copy.stop();
+    await origin.server.stop();
+  }
 });
 
 test('a backup without the clusters of the gateway is refused before anything is copied, and says what to set', async () => {

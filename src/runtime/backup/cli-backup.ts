@@ -15,8 +15,11 @@ import {
 } from '../../domain/fsck/fsck.ts';
 import { type BackupRun, saveBackup } from '../../domain/storage/tasks.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
-import { LeaseLost } from '../../metadata/background/leases.ts';
+import { everyGateway, removeGateway } from '../../metadata/background/heartbeats.ts';
+import { findLease, LeaseLost, releaseLease } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
+import { type LeaseRow, leases } from '../../metadata/records/processes.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { holdGarbage, LeasedElsewhere } from '../../workers/leadership.ts';
 import { formatFinding } from '../cli/cli-fsck.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
@@ -24,6 +27,7 @@ import { describeStop, stopSignal } from '../cli/stop-signal.ts';
 import { compose } from '../compose/compose.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import type { Configuration } from '../compose/configuration.ts';
+import { beginNewSite } from '../installation.ts';
 import {
   type Copied,
   copyChunks,
@@ -260,6 +264,8 @@ async function copyAndCheck(
   const copied = await restore(config, { from, backup, watch, signal });
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
+    await endProcesses(context.metadata);
+    if (own.includes('--as-new-site')) await beginNewSite(context.metadata, context);
     // Queues chunks for deletion that were written after the snapshot: no row names them.
     const findings = await check(context, { fix: true, watch, signal });
     watch?.clear();
@@ -271,6 +277,21 @@ async function copyAndCheck(
     return findings.filter(isLoss).length === 0 ? 0 : failedCode;
   } finally {
     await close();
+  }
+}
+
+/** No process serves the copy: those of the backup hold their leases elsewhere, so the workers of the copy need not wait for them. */
+async function endProcesses(metadata: Context['metadata']): Promise<void> {
+  try {
+    for await (const { rows } of metadata.everyRow?.(leases) ?? [])
+      for (const { row } of rows) {
+        const lease = await findLease(metadata, (row as LeaseRow).name);
+        if (lease !== undefined) await releaseLease(metadata, lease);
+      }
+    for await (const gateway of everyGateway(metadata)) await removeGateway(metadata, gateway);
+  } catch (cause) {
+    // The check reports the damage; the leases end by their time.
+    if (!(cause instanceof MetadataDamaged)) throw cause;
   }
 }
 

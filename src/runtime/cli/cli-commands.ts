@@ -122,8 +122,8 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   restore: {
-    doc: 'Copies the backup of --from=DIRECTORY to an empty data directory and compares metadata and data; --json; --watch shows the progress.',
-    own: ['--from=', '--json', '--watch'],
+    doc: 'Copies the backup of --from=DIRECTORY to an empty data directory and compares metadata and data; --as-new-site gives the copy an id of its own, so that it and its origin can replicate to each other; --json; --watch shows the progress.',
+    own: ['--from=', '--as-new-site', '--json', '--watch'],
     run: configured(async () => {
       const { restoreFaults, runRestore } = await import('../backup/cli-backup.ts');
       return { faults: restoreFaults, run: runRestore };
