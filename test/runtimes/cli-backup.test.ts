@@ -344,7 +344,7 @@ test('sluice meta export and import move the metadata of a stopped gateway, and 
     const refused = await exported();
     expect([refused.code, refused.stderr]).toEqual([
       1,
-      expect.stringMatching(/holds the lease .*stop all gateways/),
+      expect.stringMatching(/holds the lease .* for \d+ seconds more: stop all gateways/),
     ]);
   });
   expect((await sluice('meta import', '--data-dir', at('moved'), `--from=${at('data')}`)).stderr).toMatch(
@@ -360,6 +360,16 @@ test('sluice meta export and import move the metadata of a stopped gateway, and 
     expect((await send('PUT', '/bucket/key', { body: 'new' })).status).toBe(200);
   });
   expect(await imported()).toMatchObject({ code: 1, stderr: expect.stringMatching(/is different here/) });
+});
+
+test('sluice meta export does not wait for the leases of workers of a gateway that was killed', async () => {
+  const server = await startServer({ dataDir: at('data') });
+  const exported = (): Promise<Run> =>
+    sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);
+  await expect.poll(async () => (await exported()).stderr, { timeout: 30_000 }).toContain('-leader');
+  await server.kill9();
+  // Leases that one unit of work needs end after 15 s; those of leaders would after 150 s.
+  await expect.poll(async () => (await exported()).code, { timeout: 40_000, interval: 1_000 }).toBe(0);
 });
 
 test('a backup names a file that the disk cannot read, copies everything else, and is complete once the file can be read', async () => {

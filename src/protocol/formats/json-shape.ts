@@ -143,7 +143,7 @@ export function objectShape<T>(
 ): JsonShape<T> {
   const names = Object.keys(fields);
   const required = names.filter((name) => fields[name]?.isRequired);
-  const takes = names.length === 0 ? 'must be an empty object' : `may hold ${names.join(', ')}`;
+  const known = names.length === 0 ? 'must be left out' : `must be one of ${names.join(', ')}`;
   return {
     schema: {
       type: 'object',
@@ -164,7 +164,7 @@ export function objectShape<T>(
           report({
             path: below(at, name.slice(0, quotedMax)),
             wrong: 'is not known here',
-            right: `${at || 'The document'} ${takes}`,
+            right: known,
           });
       const read: Record<string, unknown> = {};
       for (const [name, field] of Object.entries(fields)) {

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { hasEnded } from '../../backends/process-identity.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { raiseLease } from '../../metadata/background/leases.ts';
@@ -119,9 +120,9 @@ async function runningGateway({ metadata }: Context): Promise<string | undefined
   const now = await metadata.now();
   for await (const { rows } of metadata.everyRow?.(leases) ?? [])
     for (const { row } of rows) {
-      const { name, expires } = row as { readonly name: string; readonly expires: number };
-      if (expires > now)
-        return `a gateway holds the lease ${name}: stop all gateways first, or wait 15 seconds after a crash`;
+      const { name, expires, process } = row as LeaseRow;
+      if (expires > now && !(process !== undefined && hasEnded(process)))
+        return `a gateway holds the lease ${name} for ${Math.ceil((expires - now) / 1000)} seconds more: stop all gateways first, or wait that long after a crash`;
     }
   return undefined;
 }

@@ -84,11 +84,11 @@ test('every fault of a document is named, with its place and what would be right
   );
   expect(faults.map(({ path, wrong, right }) => `${path} ${wrong}: ${right}`).sort()).toEqual([
     'CORSRule[0].AllowedOrigin is "x": must be a list of 1 or more',
-    'CORSRule[0].Colour is not known here: CORSRule[0] may hold ID, AllowedHeader, AllowedMethod, AllowedOrigin, ExposeHeader, MaxAgeSeconds',
+    'CORSRule[0].Colour is not known here: must be one of ID, AllowedHeader, AllowedMethod, AllowedOrigin, ExposeHeader, MaxAgeSeconds',
     'CORSRule[0].MaxAgeSeconds is "5": must be a whole number',
     'CORSRule[1].AllowedMethod has 0 members: must be a list of 1 or more',
     'CORSRule[1].MaxAgeSeconds is -1: must be from 0 to 2147483647',
-    'Version is not known here: The document may hold CORSRule',
+    'Version is not known here: must be one of CORSRule',
   ]);
 });
 
