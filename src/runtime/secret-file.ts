@@ -56,7 +56,7 @@ export const noSecretFile: SecretFile<never> = { faults: [], warnings: [] };
  * @returns whether this call wrote it; false where it existed already
  */
 export async function keepFile(path: string, text: string): Promise<boolean> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await makeDirectory(dirname(path));
   const draft = `${path}.${randomUUID()}`;
   const file = await open(draft, 'wx', 0o600);
   try {
@@ -150,3 +150,12 @@ const exists = (path: string): Promise<boolean> =>
 /** The current key first. */
 export const readMasterKeyFile = (path: string): Promise<SecretFile<readonly Uint8Array[]>> =>
   readSecretFile(path, { setting: 'SVC_MASTER_KEY_FILE', bytesMax: 64 * 1024, read: masterKeys });
+
+/** With its parents. A `mkdir` that is recursive answers ENOENT on a read-only file system. @throws what the file system answers */
+export async function makeDirectory(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 }).catch(async (cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'ENOENT') throw cause;
+    await makeDirectory(dirname(path));
+    await mkdir(path, { mode: 0o700 });
+  });
+}

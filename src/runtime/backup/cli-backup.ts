@@ -28,6 +28,7 @@ import { compose } from '../compose/compose.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { beginNewSite } from '../installation.ts';
+import { makeDirectory } from '../secret-file.ts';
 import {
   type Copied,
   copyChunks,
@@ -347,7 +348,7 @@ export async function backUp(
   const { config, metadata, clock } = context;
   const { copyTo } = metadata;
   if (copyTo === undefined) throw new Error('the metadata is not in a file of this machine');
-  await mkdir(to, { recursive: true, mode: 0o700 });
+  await makeDirectory(to);
   return holdGarbage(context, signal, async ({ signal: leaseSignal, assertLeased }) => {
     const draft = join(to, metadataDraft);
     await rm(draft, { recursive: true, force: true });

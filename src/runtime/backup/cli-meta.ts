@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasEnded } from '../../backends/process-identity.ts';
 import { inParallel } from '../../base/concurrency.ts';
@@ -27,6 +27,7 @@ import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { describeStop, stopSignal } from '../cli/stop-signal.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
+import { makeDirectory } from '../secret-file.ts';
 import { flagValue, print, refuse } from './cli-backup.ts';
 import { flush } from './copy-chunks.ts';
 
@@ -236,7 +237,7 @@ const writeExported = (directory: string, exported: Exported): Promise<void> =>
 
 /** A reader sees the former file or all of the new one. */
 async function writeWhole(path: string, text: string): Promise<void> {
-  await mkdir(join(path, '..'), { recursive: true, mode: 0o700 });
+  await makeDirectory(join(path, '..'));
   await writeFile(`${path}.part`, text, { mode: 0o600 });
   await flush(`${path}.part`);
   await rename(`${path}.part`, path);

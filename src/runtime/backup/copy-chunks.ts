@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/concurrency.ts';
 import { amountLeft } from '../../domain/common/task-progress.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import { makeDirectory } from '../secret-file.ts';
 
 /** The mark of the installation, which each cluster has. */
 export const markName = 'installation.json';
@@ -51,7 +52,7 @@ export async function copyChunks(
     readonly report?: () => void;
   },
 ): Promise<void> {
-  await mkdir(to, { recursive: true, mode: 0o700 });
+  await makeDirectory(to);
   for (const folder of folders)
     for await (const batch of batches(join(from, folder), folder)) {
       await inParallel(copiesAtOnce, batch, async (path) => {

@@ -21,7 +21,7 @@ import { checkPages, type PageFault } from './check-pages.ts';
 import type { RawDatabase } from './checked-database.ts';
 import { damagedPagesFile } from './damaged-pages.ts';
 import { nameFault } from './damaged-reads.ts';
-import { assertFormat } from './environment.ts';
+import { assertFormat, explainFailure } from './environment.ts';
 import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
 import { dataFile, LatestCommit, lockFile, Openings } from './meta-page.ts';
 
@@ -55,16 +55,21 @@ const keyEncoder = {
 };
 
 /** Values are copied unchanged, checksum included. */
-const openRaw = (path: string): RawDatabase =>
-  open<unknown, Uint8Array>({
-    path,
-    noSubdir: false,
-    keyEncoder,
-    encoding: 'binary',
-    ...({ permissionsMode: 0o600 } as object),
-    overlappingSync: false,
-    eventTurnBatching: false,
-  });
+function openRaw(path: string): RawDatabase {
+  try {
+    return open<unknown, Uint8Array>({
+      path,
+      noSubdir: false,
+      keyEncoder,
+      encoding: 'binary',
+      ...({ permissionsMode: 0o600 } as object),
+      overlappingSync: false,
+      eventTurnBatching: false,
+    });
+  } catch (cause) {
+    throw explainFailure(cause, path);
+  }
+}
 
 /** @throws StoreRefused where another process uses the file, or rows are damaged that must not be left out */
 export async function compactFile(options: CompactOptions): Promise<Compacted> {

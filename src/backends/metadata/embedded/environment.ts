@@ -92,10 +92,13 @@ function openFiles(onFailure: () => void, options: RootDatabaseOptionsWithPath):
     return open<unknown, Uint8Array>(options);
   } catch (cause) {
     onFailure();
-    if (!isStorageReadOnly(cause)) throw cause;
-    throw new StoreRefused(`the file system of ${options.path} is read-only`, { cause });
+    throw explainFailure(cause, options.path);
   }
 }
+
+/** What a failed opening throws: a read-only file system is no fault of ours. */
+export const explainFailure = (cause: unknown, path: string): unknown =>
+  isStorageReadOnly(cause) ? new StoreRefused(`the file system of ${path} is read-only`, { cause }) : cause;
 
 /**
  * lmdb maps the file, and reading a page beyond the end of a truncated file kills the process by SIGBUS. A sound file may lack its last
