@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { startServer } from '../support/server.ts';
 import { sender } from './client.ts';
 import { endAll, finished, keysOf, serving } from './command.ts';
 
@@ -162,6 +163,11 @@ test('an export leaves out an account that cannot be read and ends with 1; one w
   const unreadable = new Set(['ann']);
   const gateway = createServer(({ url = '' }, response) => {
     const [, account = ''] = /accounts\/(\w+)\/export/.exec(url) ?? [];
+    if (url.startsWith('/admin/v1/buckets')) {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ rows: [] }));
+      return;
+    }
     const isUnreadable = unreadable.has(account);
     const refusal = { code: 'InternalError', message: 'its row is damaged' };
     const rows =
@@ -194,4 +200,46 @@ test('an export leaves out an account that cannot be read and ends with 1; one w
   unreadable.add('ben');
   expect(await exported()).toMatchObject({ code: 1, stderr: expect.stringContaining('InternalError') });
   await expect(stat(file)).rejects.toThrow('ENOENT');
+});
+
+test('an export of all accounts names each owner of buckets that neither the settings nor an operator has made an account, and ends with 1', async () => {
+  const credential = (owner: string) => ({
+    accessKey: `${owner}-access-key`,
+    secretKey: `${owner}-secret-key`,
+    owner,
+    root: true,
+    operator: owner === 'ops',
+  });
+  const dataDir = join(home, 'left');
+  const credentials = join(home, 'credentials.json');
+  const serveWith = async (...owners: readonly string[]) => {
+    await writeFile(credentials, JSON.stringify(owners.map(credential)));
+    return startServer({ dataDir, env: { SVC_CREDENTIALS_FILE: credentials } });
+  };
+  const { accessKey, secretKey } = credential('dave');
+  const first = await serveWith('ops', 'dave');
+  for (const bucket of ['one', 'two'])
+    await sender({ url: first.url, accessKey, secretKey })('PUT', `/${bucket}`);
+  await first.stop();
+  const server = await serveWith('ops');
+  onTestFinished(() => server.stop());
+  const env = {
+    HOME: home,
+    SLUICE_ENDPOINT: server.url,
+    SLUICE_ACCESS_KEY: credential('ops').accessKey,
+    SLUICE_SECRET_KEY: credential('ops').secretKey,
+  };
+  const exported = async (name: string) => {
+    const file = join(home, name);
+    const { code, stderr } = await finished(['admin', 'iam', 'export', '--to', file], env);
+    return { code, stderr, end: JSON.parse((await readFile(file, 'utf8')).trim().split('\n').at(-1) ?? '') };
+  };
+  expect(await exported('left.jsonl')).toEqual({
+    code: 1,
+    stderr:
+      'sluice: the account dave is left out: it owns buckets, and neither the settings nor an operator has made it an account: run sluice admin accounts create --account dave --adopt first\n',
+    end: { end: true, records: 1, leftOut: ['dave'] },
+  });
+  expect((await finished(['admin', 'accounts', 'create', '--account', 'dave', '--adopt'], env)).code).toBe(0);
+  expect(await exported('adopted.jsonl')).toEqual({ code: 0, stderr: '', end: { end: true, records: 2 } });
 });

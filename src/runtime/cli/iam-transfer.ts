@@ -199,6 +199,13 @@ async function exportAccounts(
       reportProblem(`the account ${account} is left out: ${cause.message}`);
     }
   }
+  if (only === undefined)
+    for (const account of await findFormerAccounts(client)) {
+      leftOut.push(account);
+      reportProblem(
+        `the account ${account} is left out: it owns buckets, and neither the settings nor an operator has made it an account: run sluice admin accounts create --account ${account} --adopt first`,
+      );
+    }
   // Not one account can be read, so this is no fault of an account.
   if (records === 0 && refusal !== undefined) throw refusal;
   return { end: true, records, ...(leftOut.length === 0 ? {} : { leftOut }) };
@@ -213,6 +220,25 @@ async function* listAccounts(client: AdminClient): AsyncGenerator<string> {
     for (const { account } of json.rows) yield account;
     after = json.next;
   } while (after !== undefined);
+}
+
+/** Owners of buckets that are no accounts any more, because their keys left the settings. */
+async function findFormerAccounts(client: AdminClient): Promise<readonly string[]> {
+  const owners = new Set<string>();
+  let after: string | undefined;
+  try {
+    do {
+      const { json } = await client.call('ListBuckets', { query: { after, limit: 1_000 } });
+      for (const { owner } of json.rows) owners.add(owner);
+      after = json.next;
+    } while (after !== undefined);
+  } catch (cause) {
+    if (!(cause instanceof AdminRefused)) throw cause;
+    reportProblem(`former accounts that own buckets are not looked for: ${cause.message}`);
+    return [];
+  }
+  for await (const account of listAccounts(client)) owners.delete(account);
+  return [...owners];
 }
 
 interface ExportAsked {
