@@ -9,7 +9,7 @@ import { loadClient } from '../support/load-client.ts';
 import { replicateTo, replicatingSettings, startSite } from '../support/replicating-servers.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
-import { started } from './command.ts';
+import { finished, started } from './command.ts';
 
 const root = join(import.meta.dirname, '../..');
 let directory: string;
@@ -224,6 +224,39 @@ test('a backup and a restore overwrite nothing, and refuse what is no backup', a
   expect((await restore()).stderr).toMatch(/was cut short/);
   await writeFile(at('backup/backup.json'), '{"format":2}');
   expect((await restore()).stderr).toMatch(/no backup.json/);
+});
+
+test('over the metadata of a backup that ran beside a gateway, --rebuild makes the objects again that this gateway stored since', async () => {
+  const bodies = new Map([100, 700_000].map((size) => [`new-${size}`, bodyOf('new', 0, size)]));
+  const env = { ...eager, SVC_GC_GRACE: '0s', SVC_INTENT_TTL: '1s' };
+  await served(
+    'data',
+    async (send) => {
+      await send('PUT', '/bucket');
+      await send('PUT', '/bucket/old', { body: 'old' });
+      expect((await backup()).code).toBe(0);
+      for (const [key, body] of bodies) await send('PUT', `/bucket/${key}`, { body });
+    },
+    env,
+  );
+  await cp(at('backup/metadata/data.mdb'), at('data/metadata/data.mdb'));
+  // The backup has the open writes of the gateway, which end with their time.
+  let lines = '';
+  const rebuilt = async (): Promise<string> => {
+    lines += (await finished(['fsck', '--rebuild', '--data-dir', at('data')])).stdout;
+    return lines;
+  };
+  await expect.poll(rebuilt, { timeout: 20_000 }).toMatch(/2 rebuilt, 0 left/);
+  await served(
+    'data',
+    async (send, server) => {
+      const sweeps = async (): Promise<string> => (await send('GET', '/admin/v1/workers')).text;
+      await expect.poll(sweeps, { timeout: 30_000 }).toMatch(/"worker":"sweep"[^}]*"units":[1-9]/);
+      expect(server.log()).not.toContain('"level":"ERROR"');
+      for (const [key, body] of bodies) expect((await send('GET', `/bucket/${key}`)).text).toBe(body);
+    },
+    env,
+  );
 });
 
 test('a copy that restore --as-new-site made and its origin replicate to each other, what both have and what is written later', async () => {

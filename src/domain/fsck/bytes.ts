@@ -79,8 +79,16 @@ interface Sifted {
   readonly underway: number;
 }
 
-/** Extents that have no owner, cannot get one, are not queued for deletion, and still exist. */
-export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>): Promise<Sifted> {
+/**
+ * Extents that have no owner, cannot get one, are not queued for deletion, and still exist.
+ * @param includesSwept also those that the sweep would examine. A backup of the metadata has the ops of the gateways that ran beside it:
+ * after its restore they cover all that these gateways have stored since.
+ */
+export async function sift(
+  ctx: Ctx,
+  suspects: ReadonlyMap<string, FoundExtent>,
+  { includesSwept = false }: { readonly includesSwept?: boolean } = {},
+): Promise<Sifted> {
   if (suspects.size === 0) return { unowned: [], leaving: 0, underway: 0 };
   const left = new Map(suspects);
   // The sweep examines these next. Chunks are named `<extent>.<n>`, and a prefix may name one extent whole.
@@ -91,7 +99,7 @@ export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>)
     const isSwept = abandoned.some(({ prefix }) => `${id}.`.startsWith(prefix));
     // Ask before the last look-up of an owner: an op that is closed now cannot commit after that.
     const isOpen = !isSwept && (await isUnderway(ctx, id));
-    if (!isSwept && !isOpen) continue;
+    if (!isOpen && (!isSwept || includesSwept)) continue;
     left.delete(id);
     if (isOpen) underway += 1;
     else leaving += 1;

@@ -149,7 +149,12 @@ async function suspectsAmong(
 }
 
 async function rebuildKeys(run: Run, suspects: ReadonlyMap<string, FoundExtent>): Promise<void> {
-  const { unowned } = await sift(run, suspects);
+  const { unowned, underway } = await sift(run, suspects, { includesSwept: true });
+  if (underway > 0)
+    await run.tell({
+      kind: 'left',
+      detail: `${underway} extents may be of writes under way: stop the gateways, and run the command again after SVC_INTENT_TTL`,
+    });
   const buckets = await bucketsById(run);
   const byBucket = Map.groupBy(unowned, ({ owner }) => owner.bucketId);
   for (const [bucketId, inBucket] of byBucket) {
