@@ -97,7 +97,7 @@ function openFiles(onFailure: () => void, options: RootDatabaseOptionsWithPath):
 }
 
 /** What a failed opening throws: a read-only file system is no fault of ours. */
-export const explainFailure = (cause: unknown, path: string): unknown =>
+export const explainFailure = (cause: unknown, path: string | undefined): unknown =>
   isStorageReadOnly(cause) ? new StoreRefused(`the file system of ${path} is read-only`, { cause }) : cause;
 
 /**
