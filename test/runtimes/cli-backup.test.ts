@@ -246,12 +246,12 @@ test('over the metadata of a backup that ran beside a gateway, --rebuild makes t
     lines += (await finished(['fsck', '--rebuild', '--data-dir', at('data')])).stdout;
     return lines;
   };
-  await expect.poll(rebuilt, { timeout: 20_000 }).toMatch(/2 rebuilt, 0 left/);
+  await expect.poll(rebuilt, { timeout: 60_000 }).toMatch(/2 rebuilt, 0 left/);
   await served(
     'data',
     async (send, server) => {
       const sweeps = async (): Promise<string> => (await send('GET', '/admin/v1/workers')).text;
-      await expect.poll(sweeps, { timeout: 30_000 }).toMatch(/"worker":"sweep"[^}]*"units":[1-9]/);
+      await expect.poll(sweeps, { timeout: 60_000 }).toMatch(/"worker":"sweep"[^}]*"units":[1-9]/);
       expect(server.log()).not.toContain('"level":"ERROR"');
       for (const [key, body] of bodies) expect((await send('GET', `/bucket/${key}`)).text).toBe(body);
     },
@@ -271,7 +271,7 @@ test('a copy that restore --as-new-site made and its origin replicate to each ot
   const far = sender({ url: copy.url, ...credentials });
   const copyClient = loadClient(copy.url, credentials);
   // Less than the time of a lease that a gateway of the origin held at the backup.
-  const patience = { timeout: 30_000 };
+  const patience = { timeout: 60_000 };
   const statusAt = async (send: Send, key: string) =>
     (await send('HEAD', `/bucket/${key}`)).headers['x-amz-replication-status'];
   try {
@@ -399,10 +399,10 @@ test('sluice meta export does not wait for the leases of workers of a gateway th
   const server = await startServer({ dataDir: at('data') });
   const exported = (): Promise<Run> =>
     sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);
-  await expect.poll(async () => (await exported()).stderr, { timeout: 30_000 }).toContain('-leader');
+  await expect.poll(async () => (await exported()).stderr, { timeout: 60_000 }).toContain('-leader');
   await server.kill9();
   // Leases that one unit of work needs end after 15 s; those of leaders would after 150 s.
-  await expect.poll(async () => (await exported()).code, { timeout: 40_000, interval: 1_000 }).toBe(0);
+  await expect.poll(async () => (await exported()).code, { timeout: 60_000, interval: 1_000 }).toBe(0);
 });
 
 test('a backup names a file that the disk cannot read, copies everything else, and is complete once the file can be read', async () => {

@@ -222,7 +222,7 @@ test('an export of all accounts names each owner of buckets that neither the set
     await sender({ url: first.url, accessKey, secretKey })('PUT', `/${bucket}`);
   await first.stop();
   const server = await serveWith('ops');
-  onTestFinished(() => server.stop());
+  onTestFinished(async () => void (await server.stop()));
   const env = {
     HOME: home,
     SLUICE_ENDPOINT: server.url,
