@@ -154,7 +154,7 @@ export const readMasterKeyFile = (path: string): Promise<SecretFile<readonly Uin
 /** With its parents. A `mkdir` that is recursive answers ENOENT on a read-only file system. @throws what the file system answers */
 export async function makeDirectory(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 }).catch(async (cause: NodeJS.ErrnoException) => {
-    if (cause.code !== 'ENOENT') throw cause;
+    if (cause.code !== 'ENOENT' || dirname(path) === path) throw cause;
     await makeDirectory(dirname(path));
     await mkdir(path, { mode: 0o700 });
   });
