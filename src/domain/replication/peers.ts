@@ -121,7 +121,10 @@ async function assertUnused(ctx: Pick<Ctx, 'caches' | 'clock' | 'metadata'>, id:
   }
   for (const [destination, { waiting }] of await countWaiting(ctx))
     if (waiting > 0 && destination.startsWith(`${id}/`))
-      throw fail('DeleteConflict', `At least ${waiting} versions wait for ${destination}.`);
+      throw fail(
+        'DeleteConflict',
+        `At least ${waiting} versions wait for ${destination}: wait until they are sent, or given up.`,
+      );
 }
 
 /** The peer with its keys; undefined where the master key does not open them. */

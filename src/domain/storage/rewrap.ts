@@ -117,7 +117,7 @@ export async function beginRewrapping(
   if (ctx.keys?.rewrap === undefined)
     throw fail(
       'InvalidRequest',
-      `No key has versions: SVC_KEY_PROVIDER must be one of ${versioned.join(', ')}.`,
+      `The keys have no versions: SVC_KEY_PROVIDER must be one of ${versioned.join(', ')}.`,
     );
   const found = await findSoundTask(ctx.metadata, rewrappings, name);
   if (found !== undefined && found.state.finishedAt === undefined) return found.state;
