@@ -235,3 +235,12 @@ test('toNodeHandler refuses a request whose body stops for the idle time', async
   const talk = await serveApplication(toNodeHandler({ handle: reading }, { idleTimeoutMs: 50 }));
   expect(await talk.say(`${put(3)}a`).ends()).toMatch(/^HTTP\/1\.1 400 .*<RequestTimeout>/s);
 });
+
+test.each([
+  [{ idleTimeout: 5_000 }, 'toNodeHandler: idleTimeout is no option; telemetry and idleTimeoutMs are'],
+  [{ idleTimeoutMs: -1 }, 'toNodeHandler: idleTimeoutMs is -1; it must be 0 or more milliseconds'],
+  [{ idleTimeoutMs: Number.NaN }, 'toNodeHandler: idleTimeoutMs is NaN'],
+])('toNodeHandler(gateway, %j) is refused', (options, why) => {
+  const handle = () => Promise.reject(new Error('not asked'));
+  expect(() => toNodeHandler({ handle }, options as object)).toThrow(why);
+});

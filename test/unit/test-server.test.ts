@@ -363,8 +363,15 @@ test('there is no operator area: admin is a name of a bucket', async () => {
 });
 
 test.each<readonly [TestServerOptions, string]>([
-  [{ credentials: { accessKeyId: 'a b', secretAccessKey: 'sluice-secret' } }, 'SVC_CREDENTIALS'],
-  [{ region: 'EU West' }, 'SVC_REGION'],
+  [{ credentials: { accessKeyId: 'a b', secretAccessKey: 'sluice-secret' } }, 'startTestServer: credentials'],
+  [{ region: 'EU West' }, 'startTestServer: region'],
+  [{ host: 'no host' }, 'startTestServer: host'],
+  [{ targets: ['a b'] }, 'startTestServer: targets: entry 1 needs an id'],
+  [{ region: 5 } as unknown as TestServerOptions, 'region is of type number; it must be a string'],
+  [{ credentials: {} } as TestServerOptions, 'accessKeyId is of type undefined; it must be a string'],
+  [{ targets: 'queue' } as unknown as TestServerOptions, 'targets is queue; it must be a list of names'],
+  [{ seed: { photos: 'cat' } } as unknown as TestServerOptions, 'seed: needs buckets with their objects'],
+  [{ seed: { photos: { cat: null } } } as unknown as TestServerOptions, 'the body of photos/cat must be'],
 ])('startTestServer(%j) is refused', async (options, why) => {
   await expect(startTestServer(options)).rejects.toThrow(why);
 });

@@ -335,7 +335,7 @@ function readStamp({ certFile, keyFile }: TlsFiles): string {
 
 export interface NodeHandlerOptions {
   readonly telemetry?: Telemetry;
-  /** After this time without a byte, a client that does not read or send is disconnected. Default 60,000. */
+  /** After this time without a byte, a client that does not read or send is disconnected. Default 60,000; 0: never. */
   readonly idleTimeoutMs?: number;
 }
 
@@ -355,9 +355,15 @@ const isHttp2 = (
  */
 export function toNodeHandler(
   gateway: Pick<Gateway, 'handle'>,
-  { telemetry = silentTelemetry, idleTimeoutMs = 60_000 }: NodeHandlerOptions = {},
+  { telemetry = silentTelemetry, idleTimeoutMs = 60_000, ...others }: NodeHandlerOptions = {},
 ): NodeHandler {
   assertGateway('toNodeHandler', gateway, 'handle');
+  for (const name of Object.keys(others))
+    throw new TypeError(`toNodeHandler: ${name} is no option; telemetry and idleTimeoutMs are`);
+  if (!Number.isFinite(idleTimeoutMs) || idleTimeoutMs < 0)
+    throw new RangeError(
+      `toNodeHandler: idleTimeoutMs is ${idleTimeoutMs}; it must be 0 or more milliseconds`,
+    );
   const connections = new WeakMap<net.Socket, Connection>();
   const connect = (socket: net.Socket): Connection => {
     const known = connections.get(socket);

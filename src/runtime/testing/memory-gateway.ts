@@ -87,11 +87,15 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
     clock,
     answer,
     async seed(seed) {
+      if (!isSeed(seed))
+        throw new TypeError(
+          `seed: needs buckets with their objects, such as { photos: { 'cat.jpg': 'meow' } }`,
+        );
       for (const [bucket, objects] of Object.entries(seed)) {
         await put(`/${bucket}`, { body: '' });
         for (const [key, input] of Object.entries(objects)) {
           const seeded = isBody(input) ? { body: input } : input;
-          if (!isBody(seeded.body))
+          if (!isBody(seeded?.body))
             throw new TypeError(`seed: the body of ${bucket}/${key} must be a string or a Uint8Array`);
           await put(`/${bucket}/${key.split('/').map(encode).join('/')}`, seeded);
         }
@@ -109,6 +113,11 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
     close,
   };
 }
+
+const isObject = (input: unknown): boolean => typeof input === 'object' && input !== null;
+
+const isSeed = (seed: unknown): boolean =>
+  isObject(seed) && !Array.isArray(seed) && Object.values(seed as object).every(isObject);
 
 const isBody = (input: unknown): input is string | Uint8Array =>
   typeof input === 'string' || input instanceof Uint8Array;

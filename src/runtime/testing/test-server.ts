@@ -5,10 +5,11 @@
 import '../../base/assert-runtime.ts';
 import { type ErrorCode, errorCodes, fail, type Refusal } from '../../base/errors.ts';
 import { nearest } from '../../config/nearest.ts';
-import { configWith } from '../../config/read-config.ts';
+import { readConfig } from '../../config/read-config.ts';
 import type { Config } from '../../config.ts';
 import { drawRequestId } from '../../domain/common/ids.ts';
 import { askedAt, locate } from '../../gateway/locate.ts';
+import { inOptions } from '../../gateway-opener.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
@@ -136,8 +137,8 @@ const buildConfig = ({
   region = 'us-east-1',
   credentials = defaultCredentials,
   targets = ['queue', 'topic', 'function'],
-}: TestServerOptions): Config =>
-  configWith({
+}: TestServerOptions): Config => {
+  const { config, faults } = readConfig({
     SVC_META_BACKEND: 'memory',
     SVC_DATA_BACKEND: 'memory',
     SVC_LISTEN: `${host.includes(':') ? `[${host}]` : host}:${port}`,
@@ -162,20 +163,42 @@ const buildConfig = ({
       targets.map((id) => ({ id, type: 'webhook', url: 'http://localhost/', accounts: ['*'] })),
     ),
   });
+  if (config === undefined) {
+    // The port is right already.
+    const wrong = faults
+      .join('; ')
+      .replaceAll('SVC_LISTEN', 'host')
+      .replaceAll('SVC_NOTIFY_TARGETS', 'targets');
+    throw new Error(`startTestServer: ${inOptions(wrong)}`);
+  }
+  return config;
+};
 
 function remember<T>(list: T[], entry: T): void {
   list.push(entry);
   if (list.length > recordsMax) list.splice(0, list.length - recordsMax);
 }
 
-/** Starts a server on a free port of this machine. @throws Error for options that are wrong, and for a port that is taken */
-export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+/** JavaScript passes options of any type; the message shows no secret. @throws RangeError, TypeError */
+function assertOptions(options: TestServerOptions): void {
   for (const name of Object.keys(options)) assertKnown('option', name, optionNames);
-  const { credentials = defaultCredentials, log, port = 0 } = options;
+  const { host = '', port = 0, region = '', credentials = defaultCredentials, targets = [] } = options;
+  const texts = { host, region, ...credentials };
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
     throw new RangeError(
       `port is ${port}; it must be a whole number from 0 to 65535, and 0 takes a free one`,
     );
+  for (const name of ['host', 'region', 'accessKeyId', 'secretAccessKey'] as const)
+    if (typeof texts[name] !== 'string')
+      throw new TypeError(`${name} is of type ${typeof texts[name]}; it must be a string`);
+  if (!Array.isArray(targets) || targets.some((name) => typeof name !== 'string'))
+    throw new TypeError(`targets is ${targets}; it must be a list of names`);
+}
+
+/** Starts a server on a free port of this machine. @throws Error for options that are wrong, and for a port that is taken */
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  assertOptions(options);
+  const { credentials = defaultCredentials, log } = options;
   const config = buildConfig(options);
   const events: ObservedEvent[] = [];
   const requests: ObservedRequest[] = [];
