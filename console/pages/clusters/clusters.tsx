@@ -118,7 +118,9 @@ export default function ClustersPage() {
   return (
     <>
       <PageHead title={t.pages.clusters} answer={rows && <Answered rows={rows} />} />
-      {data.error ? <Failure error={data.error} onRetry={() => data.refetch()} /> : null}
+      {rows !== undefined && data.error ? (
+        <Failure error={data.error} onRetry={() => data.refetch()} />
+      ) : null}
       <Card>
         <DataTable
           label={t.pages.clusters}
