@@ -118,7 +118,7 @@ async function openTab(browser: Browser, url: string, path: string, options: Ope
     axe: (rules) => violations(page, rules),
     [Symbol.asyncDispose]: async () => {
       // A poll that the test answers may be under way: its answer fails when the page closes.
-      await page.unrouteAll({ behavior: 'ignoreErrors' });
+      if (!page.isClosed()) await page.unrouteAll({ behavior: 'ignoreErrors' });
       if (beside === undefined) await context.close();
       else await page.close();
       if (problems.length > 0) throw new Error(`the page had problems:\n${problems.join('\n')}`);
