@@ -108,13 +108,13 @@ export interface TraceSummary {
   readonly operation: string;
   readonly bucket: string;
   readonly key: string;
-  readonly status?: number;
-  readonly code?: string;
+  readonly status?: number | undefined;
+  readonly code?: string | undefined;
   /** ISO 8601. */
   readonly startedAt: string;
   readonly durationMs: number;
   /** Of a running trace. */
-  readonly stage?: string;
+  readonly stage?: string | undefined;
   /** `host:pid`. */
   readonly process: string;
 }
@@ -126,7 +126,7 @@ export interface TraceDocument extends TraceSummary {
   readonly attributes: Attributes;
   readonly spanId: string;
   /** The span of the caller. */
-  readonly parent?: string;
+  readonly parent?: string | undefined;
   readonly links: readonly string[];
   readonly spans: readonly SpanDocument[];
   /** Spans beyond the limit of a trace. */

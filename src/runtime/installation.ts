@@ -5,6 +5,7 @@ import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { dataBackends } from '../config/data.ts';
 import type { Config } from '../config.ts';
+import { drawId } from '../domain/common/ids.ts';
 import { everyCluster, readClusters } from '../metadata/background/clusters.ts';
 import {
   copyInstallation,
@@ -159,7 +160,7 @@ export async function checkInstallation(
     }
     if (mode === 'inspect') return { id: storedValue?.id, away };
     const adopted = mode === 'adopt' ? clusters.find(({ mark }) => mark !== undefined)?.mark : undefined;
-    const id = storedValue?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
+    const id = storedValue?.id ?? adopted ?? drawId(random);
     // The row first: a kill before the marks leaves clusters that are new, not chunks without metadata.
     if (former?.state === undefined) {
       const begun = { id, format: formatVersion, keys: [], clusters: [], isMarking: true } as const;
@@ -196,7 +197,7 @@ export async function beginNewSite(
 ): Promise<void> {
   const former = await findInstallation(metadata);
   if (former === undefined) return;
-  const state = { ...former.state, id: Buffer.from(random.bytes(16)).toString('hex') };
+  const state = { ...former.state, id: drawId(random) };
   for (const cluster of (await foundClusters(config, undefined)).found)
     if (cluster.mark !== undefined) await cluster.put(state.id);
   if (!(await putInstallation(metadata, state, former)))

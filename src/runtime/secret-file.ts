@@ -1,4 +1,4 @@
-/** Reads a file of secrets that a setting names: errors name the place in the file, never its contents. */
+/** Files of secrets, and directories for them. Errors about what a setting names say the place in the file, never its contents. */
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -56,7 +56,7 @@ export const noSecretFile: SecretFile<never> = { faults: [], warnings: [] };
  * @returns whether this call wrote it; false where it existed already
  */
 export async function keepFile(path: string, text: string): Promise<boolean> {
-  await makeDirectory(dirname(path));
+  await makePrivateDirectory(dirname(path));
   const draft = `${path}.${randomUUID()}`;
   const file = await open(draft, 'wx', 0o600);
   try {
@@ -151,11 +151,11 @@ const exists = (path: string): Promise<boolean> =>
 export const readMasterKeyFile = (path: string): Promise<SecretFile<readonly Uint8Array[]>> =>
   readSecretFile(path, { setting: 'SVC_MASTER_KEY_FILE', bytesMax: 64 * 1024, read: masterKeys });
 
-/** With its parents. A `mkdir` that is recursive answers ENOENT on a read-only file system. @throws what the file system answers */
-export async function makeDirectory(path: string): Promise<void> {
+/** That only this user may enter, with its parents. A `mkdir` that is recursive answers ENOENT on a read-only file system. @throws what the file system answers */
+export async function makePrivateDirectory(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 }).catch(async (cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT' || dirname(path) === path) throw cause;
-    await makeDirectory(dirname(path));
+    await makePrivateDirectory(dirname(path));
     await mkdir(path, { mode: 0o700 });
   });
 }

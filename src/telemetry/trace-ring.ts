@@ -25,7 +25,6 @@ const sampleMs = 250;
 interface Entry {
   readonly summary: TraceSummary;
   readonly account: string;
-  readonly code: string | undefined;
   readonly text: string;
   readonly bytes: number;
   /** By the monotonic clock. */
@@ -67,12 +66,14 @@ const openShelf = (mebibytes: number): Shelf => ({
   bytesMax: mebibytes * 1024 * 1024,
 });
 
-function findLargest(entries: readonly Entry[], name: 'account' | 'code'): readonly Entry[] {
-  const bytesOf = (group: readonly Entry[]): number => group.reduce((sum, { bytes }) => sum + bytes, 0);
-  return [...Map.groupBy(entries, (entry) => entry[name]).values()].reduce((most, group) =>
-    bytesOf(group) > bytesOf(most) ? group : most,
-  );
-}
+/** The entries of the group that has the most bytes. */
+const findLargest = (
+  entries: Iterable<Entry>,
+  group: (entry: Entry) => string | undefined,
+): readonly Entry[] => {
+  const sum = (own: readonly Entry[]): number => own.reduce((total, { bytes }) => total + bytes, 0);
+  return [...Map.groupBy(entries, group).values()].reduce((most, own) => (sum(own) > sum(most) ? own : most));
+};
 
 export class TraceRing {
   /** 14 MiB together; the rest of 16 is for the traces that are being recorded, and for the maps. */
@@ -105,7 +106,6 @@ export class TraceRing {
     const entry = {
       summary,
       account: ended.account,
-      code: summary.code,
       text,
       bytes: textBytes(text) + textBytes(document.key) + entryBytes,
       endedAt: ended.endedAt,
@@ -123,7 +123,10 @@ export class TraceRing {
   #makeSpace(retention: Shelved, shelf: Shelf): void {
     const max = shelf.bytesMax * 0.95;
     while (shelf.bytes > max)
-      for (const entry of findLargest(findLargest([...shelf.entries], 'code'), 'account'))
+      for (const entry of findLargest(
+        findLargest(shelf.entries, ({ summary }) => summary.code),
+        ({ account }) => account,
+      ))
         if (shelf.bytes > max) this.#remove(retention, entry);
   }
 
@@ -184,7 +187,7 @@ export class TraceRing {
     entries.sort((a, b) => b.summary.durationMs - a.summary.durationMs);
     if (entries.length > slowestMax) {
       const old = entries.find(({ endedAt }) => ended.endedAt - endedAt > slowestMs);
-      this.#remove('slow', old ?? (rank(entries).next as Entry));
+      this.#remove('slow', old ?? rank(entries).next);
     }
     const { floors, floorMs } = rank(entries);
     const until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
@@ -192,19 +195,22 @@ export class TraceRing {
   }
 }
 
-/** The trace that goes next: the fastest of the accounts that have the most here. */
+/**
+ * The trace that goes next, which is the fastest of the accounts that have the most here; and what a trace must take longer than to stay,
+ * by account and for accounts without one.
+ */
 function rank(entries: readonly Entry[]) {
   const byAccount = Map.groupBy(entries, ({ account }) => account);
-  const most = Math.max(...[...byAccount.values()].map(({ length }) => length));
-  const next = entries.findLast(({ account }) => byAccount.get(account)?.length === most);
-  const floorFor = (own: readonly Entry[]): number =>
-    own.length + 1 < most
-      ? -1
-      : Math.min(
-          ...[own.at(-1), own.length === most ? undefined : next].flatMap(
-            (entry) => entry?.summary.durationMs ?? [],
-          ),
-        );
+  const most = Math.max(...Array.from(byAccount.values(), ({ length }) => length));
+  // The cast: there is one, because a group is ranked when it has a new entry.
+  const next = entries.findLast(({ account }) => byAccount.get(account)?.length === most) as Entry;
+  const floorFor = (own: readonly Entry[]): number => {
+    // With one more it has no more than others.
+    if (own.length + 1 < most) return -1;
+    const last = own.at(-1) ?? next;
+    const rival = own.length === most ? last : next;
+    return Math.min(last.summary.durationMs, rival.summary.durationMs);
+  };
   const floors = new Map([...byAccount].map(([account, own]) => [account, floorFor(own)]));
   return { next, floors, floorMs: floorFor([]) };
 }
@@ -223,16 +229,32 @@ const textBytes = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text
 // Which traces an operator asks for.
 
 export const summarize = ({
-  kind: _,
-  headMs: _headMs,
-  attributes: _attributes,
-  spanId: _spanId,
-  parent: _parent,
-  links: _links,
-  spans: _spans,
-  leftOut: _leftOut,
-  ...summary
-}: TraceDocument): TraceSummary => summary;
+  requestId,
+  traceId,
+  kept,
+  operation,
+  bucket,
+  key,
+  status,
+  code,
+  startedAt,
+  durationMs,
+  stage,
+  process,
+}: TraceDocument): TraceSummary => ({
+  requestId,
+  traceId,
+  kept,
+  operation,
+  bucket,
+  key,
+  status,
+  code,
+  startedAt,
+  durationMs,
+  stage,
+  process,
+});
 
 export function matches(
   summary: TraceSummary,

@@ -158,18 +158,20 @@ function toRows(clusters: readonly Cluster[], data: Answer<'GetStorageData'> | u
   });
 }
 
+/** @param used bytes of the clusters that are known */
+function answerOf(count: number, used: readonly number[]): string {
+  const bytes = formatBytes(used.reduce((sum, each) => sum + each, 0));
+  if (used.length === count) return w.holds(count, bytes);
+  return used.length === 0 ? w.count(count) : w.holdsAtLeast(count, bytes);
+}
+
 function Answered({ rows }: { readonly rows: readonly Row[] }) {
   const draining = rows.filter(({ state }) => state === 'draining_readonly' || state === 'evacuating');
   const listed = rows.filter(({ state }) => state !== 'removed');
   const used = listed.flatMap((row) => row.used ?? []);
-  const bytes = formatBytes(used.reduce((sum, each) => sum + each, 0));
   return (
     <>
-      {used.length === listed.length
-        ? w.holds(listed.length, bytes)
-        : used.length === 0
-          ? w.count(listed.length)
-          : w.holdsAtLeast(listed.length, bytes)}
+      {answerOf(listed.length, used)}
       {draining.length > 0 && ` ${w.someDrain(draining.length)}`}
     </>
   );

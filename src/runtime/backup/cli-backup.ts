@@ -28,7 +28,7 @@ import { compose } from '../compose/compose.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { beginNewSite } from '../installation.ts';
-import { makeDirectory } from '../secret-file.ts';
+import { makePrivateDirectory } from '../secret-file.ts';
 import {
   type Copied,
   copyChunks,
@@ -348,7 +348,7 @@ export async function backUp(
   const { config, metadata, clock } = context;
   const { copyTo } = metadata;
   if (copyTo === undefined) throw new Error('the metadata is not in a file of this machine');
-  await makeDirectory(to);
+  await makePrivateDirectory(to);
   return holdGarbage(context, signal, async ({ signal: leaseSignal, assertLeased }) => {
     const draft = join(to, metadataDraft);
     await rm(draft, { recursive: true, force: true });
@@ -458,7 +458,7 @@ async function copyKeys(config: Config, to: string): Promise<void> {
 
 async function replaceMetadata(to: string, draft: string): Promise<void> {
   const metadata = join(to, 'metadata');
-  await mkdir(metadata, { recursive: true, mode: 0o700 });
+  await makePrivateDirectory(metadata);
   // A process that opened the former backup left files there, such as lmdb's lock file.
   for (const name of await readdir(metadata))
     if (name !== 'data.mdb') await rm(join(metadata, name), { recursive: true });
@@ -525,12 +525,12 @@ async function restore(config: Config, { from, backup, signal, watch }: Restorin
     });
   if (all) watch?.end(measureCopy(copied, all).done);
   // Clusters may be in other places.
-  await mkdir(inDataDir(config), { recursive: true, mode: 0o700 });
+  await makePrivateDirectory(inDataDir(config));
   for (const name of keyFiles)
     if (existsSync(join(from, name))) await copyWhole(join(from, name), inDataDir(config, name));
   // The metadata comes last: without it the directory is not a complete installation, and a gateway refuses to start there.
   const metadata = inDataDir(config, 'metadata');
-  await mkdir(metadata, { recursive: true, mode: 0o700 });
+  await makePrivateDirectory(metadata);
   await copyWhole(join(from, 'metadata/data.mdb'), join(metadata, 'data.mdb'));
   for (const directory of [metadata, inDataDir(config)]) await flush(directory);
   return copied;

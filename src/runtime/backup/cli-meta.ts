@@ -27,7 +27,7 @@ import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { describeStop, stopSignal } from '../cli/stop-signal.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
-import { makeDirectory } from '../secret-file.ts';
+import { makePrivateDirectory } from '../secret-file.ts';
 import { flagValue, print, refuse } from './cli-backup.ts';
 import { flush } from './copy-chunks.ts';
 
@@ -237,7 +237,7 @@ const writeExported = (directory: string, exported: Exported): Promise<void> =>
 
 /** A reader sees the former file or all of the new one. */
 async function writeWhole(path: string, text: string): Promise<void> {
-  await makeDirectory(join(path, '..'));
+  await makePrivateDirectory(join(path, '..'));
   await writeFile(`${path}.part`, text, { mode: 0o600 });
   await flush(`${path}.part`);
   await rename(`${path}.part`, path);

@@ -4,12 +4,12 @@
  * out: the segments of a copy have no writer, and a summary can be computed again.
  */
 import { constants } from 'node:fs';
-import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { copyFile, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/concurrency.ts';
 import { amountLeft } from '../../domain/common/task-progress.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
-import { makeDirectory } from '../secret-file.ts';
+import { makePrivateDirectory } from '../secret-file.ts';
 
 /** The mark of the installation, which each cluster has. */
 export const markName = 'installation.json';
@@ -52,7 +52,7 @@ export async function copyChunks(
     readonly report?: () => void;
   },
 ): Promise<void> {
-  await makeDirectory(to);
+  await makePrivateDirectory(to);
   for (const folder of folders)
     for await (const batch of batches(join(from, folder), folder)) {
       await inParallel(copiesAtOnce, batch, async (path) => {
@@ -147,7 +147,7 @@ async function copyOne(from: string, to: string, copied: Copied): Promise<void> 
     return;
   }
   const draft = `${to}.part`;
-  await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+  await makePrivateDirectory(dirname(to));
   const isThere = await copyFile(from, draft, constants.COPYFILE_FICLONE).then(() => true, ignoreMissing);
   if (isThere === undefined) return;
   await utimes(draft, source.atimeMs / 1000, source.mtimeMs / 1000);

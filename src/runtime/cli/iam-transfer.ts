@@ -237,6 +237,7 @@ async function findFormerAccounts(client: AdminClient): Promise<readonly string[
     reportProblem(`former accounts that own buckets are not looked for: ${cause.message}`);
     return [];
   }
+  // Read after the buckets: an account may have been made since the export began.
   for await (const account of listAccounts(client)) owners.delete(account);
   return [...owners];
 }

@@ -8,7 +8,7 @@ import { type Found, readConfig } from '../../config/read-config.ts';
 import type { Config, Environment, SettingName } from '../../config.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import { readCredentialsFile } from '../root-credentials.ts';
-import { lookAtMasterKeyFile, makeDirectory, noSecretFile, readHsmKeysFile } from '../secret-file.ts';
+import { lookAtMasterKeyFile, makePrivateDirectory, noSecretFile, readHsmKeysFile } from '../secret-file.ts';
 import { lookForPackages } from './needed-packages.ts';
 import { lookAtUpstreamFiles } from './upstream-files.ts';
 
@@ -110,7 +110,7 @@ async function unreadable(name: string, path: string | undefined): Promise<reado
 export async function unwritable(name: string, path: string | undefined): Promise<readonly string[]> {
   if (path === undefined) return [];
   try {
-    await makeDirectory(path);
+    await makePrivateDirectory(path);
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
     return [];
   } catch (error) {
