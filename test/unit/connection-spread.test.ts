@@ -71,6 +71,7 @@ class FakeProcess {
 }
 
 const small = { share: 0.95, answers: 2_000, connections: 16 };
+const medium = { share: 0.95, answers: 500, connections: 16 };
 const large = { share: 0.95, answers: 100, connections: 16 };
 
 /** Two reports are needed, and a first one to compare the idle time with. */
@@ -109,12 +110,18 @@ test('small requests stay where hardly a processor is idle, large ones go to bot
 
 test('the first requests of a process are small, unless they take long: its code is not compiled yet', () => {
   const node = nodeOf(2);
-  const slow = { ...small, answers: 500 };
-  run(node, slow, { idle: 0.3 });
+  for (let n = 0; n < 10; n += 1) node.step([medium], { idle: 0.3 });
   expect(node.places(2)).toEqual([0, 0]);
   for (let n = 0; n < 10; n += 1) node.step([small], { idle: 0 });
-  run(node, slow, { idle: 0.3 });
+  for (let n = 0; n < 5; n += 1) node.step([medium], { idle: 0.3 });
   expect(node.places(2)).toEqual([1, 1]);
+});
+
+test('small requests that some reports take for medium ones stay where hardly a processor is idle', () => {
+  const node = nodeOf(2);
+  for (let n = 0; n < 11; n += 1) node.step([small], { idle: 0 });
+  for (let n = 0; n < 24; n += 1) node.step([n % 4 === 3 ? small : medium], { idle: 0.6 });
+  expect(node.places(2)).toEqual([0, 0]);
 });
 
 test('background work of the other processes keeps no connection away from them', () => {

@@ -21,20 +21,19 @@ const reportMs = 250;
 const idleShare = 0.05;
 /** The first process is busy from this share on: its requests begin to wait for each other. */
 const busyShare = 0.75;
-/** Reports in a row that must say so, because a single large request fills one. */
-const busyReportsMin = 2;
 /**
- * A request that holds the event loop for so long costs about the same in several processes; a smaller one costs a
- * third more and above.
+ * From which time (ms) that a request keeps the event loop its size begins; how many processors must be idle beside the busy process,
+ * because the others would else take the processor of the clients, or of another program; and in how many reports in a row, because a
+ * single large request fills one, and requests of medium size are told from small ones by their average only. Large requests cost about
+ * the same in several processes, small ones a third more and above.
  */
-const largeMs = 0.4;
-/**
- * The code of a process is not compiled for long yet, so its first requests take a third longer and above: of these
- * only longer ones are large.
- */
-const cold = { answers: 20_000, largeMs: 1 } as const;
-/** Processors that must be idle beside a busy process: the others would else take the processor of the clients, or of another program. */
-const idleProcessorsMin = { large: 0.25, small: 0.75 } as const;
+const sizes = {
+  large: { fromMs: 1, idleMin: 0.25, reports: 2 },
+  medium: { fromMs: 0.45, idleMin: 0.25, reports: 4 },
+  small: { fromMs: 0, idleMin: 0.75, reports: 2 },
+} as const;
+/** The code of a process is not compiled for long yet, so that its first small requests take as long as those of medium size. */
+const coldAnswers = 20_000;
 /** The processes together are so little active that one of them suffices. */
 const calmShare = 0.5;
 /** How long they must be so. */
@@ -200,7 +199,7 @@ export class ConnectionSpread<P extends Process = Worker> {
   #hasTaken: (process: P) => boolean = () => true;
   /** Of the first process. */
   #answers = 0;
-  /** Reports in a row that the first process is busy beside idle processors. */
+  /** Reports in a row that the first process is busy beside enough idle processors. */
   #busyReports = 0;
   #processors: Processors<P> | undefined;
   #calmSince: number | undefined;
@@ -245,11 +244,9 @@ export class ConnectionSpread<P extends Process = Worker> {
     const before = this.#processors;
     this.#processors = this.#readProcessors(at);
     const idle = before === undefined ? 0 : countIdle(before, this.#processors);
-    const isLarge =
-      (message.share * reportMs) / message.answers >= (this.#answers < cold.answers ? cold.largeMs : largeMs);
-    const isBusy = message.share >= busyShare && idle >= idleProcessorsMin[isLarge ? 'large' : 'small'];
-    this.#busyReports = isBusy ? this.#busyReports + 1 : 0;
-    if (this.#busyReports >= busyReportsMin) this.#spread();
+    const { idleMin, reports } = this.#sizeOf((message.share * reportMs) / message.answers);
+    this.#busyReports = message.share >= busyShare && idle >= idleMin ? this.#busyReports + 1 : 0;
+    if (this.#busyReports >= reports) this.#spread();
   }
 
   /**
@@ -270,6 +267,12 @@ export class ConnectionSpread<P extends Process = Worker> {
     target ??= turn;
     this.#handed.set(target, (this.#handed.get(target) ?? 0) + 1);
     return target;
+  }
+
+  /** @param ms that a request keeps the event loop */
+  #sizeOf(ms: number): (typeof sizes)[keyof typeof sizes] {
+    if (ms >= sizes.large.fromMs) return sizes.large;
+    return ms >= sizes.medium.fromMs && this.#answers >= coldAnswers ? sizes.medium : sizes.small;
   }
 
   #isServing(process: P): boolean {
