@@ -64,9 +64,11 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
   );
 }
 
-/** The sheet lies over the page: the focus moves into it, and back when it is closed. @returns leaves it */
+/** The sheet lies over the page: the focus moves into it, stays there, and moves back when it is closed. @returns leaves it */
 function enterSheet(close: () => void): () => void {
   const before = heirsOf(document.activeElement);
+  const covered = document.querySelectorAll<HTMLElement>('.skip, .column');
+  for (const each of covered) each.inert = true;
   document.querySelector<HTMLElement>('.sheet-close')?.focus();
   const press = (event: KeyboardEvent) => {
     if (event.key !== 'Escape') return;
@@ -76,6 +78,7 @@ function enterSheet(close: () => void): () => void {
   addEventListener('keydown', press);
   return () => {
     removeEventListener('keydown', press);
+    for (const each of covered) each.inert = false;
     focusHeir(before);
   };
 }

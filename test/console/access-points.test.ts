@@ -103,13 +103,16 @@ describe.skipIf(noChromium !== undefined)('access points of a bucket', () => {
     expect(await tab.axe()).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
     await panel.getByRole('button', { name: 'Speichern' }).click();
-    await page.getByText('Seine Richtlinie hat 1 Statement.').waitFor();
+    // The panel covers the row.
+    const row = page.getByText('Seine Richtlinie hat 1 Statement.');
+    await row.waitFor({ state: 'attached' });
     const alias = (await panel.locator('.copy .code').first().textContent()) ?? '';
     expect(alias).toMatch(/^mine-.*-s3alias$/);
     const reply = await send(world.server, 'GET', `/${alias}/cat`, { as: numbered });
     expect(await reply.text()).toBe('meow');
     // The question about a caller goes through the access point too.
     await panel.getByRole('button', { name: 'Schließen' }).click();
+    await row.waitFor();
     await page.getByLabel('Zugangspunkt', { exact: true }).fill('mine');
     await page.getByRole('button', { name: 'Fragen' }).click();
     await page.getByText('anonym').first().waitFor();

@@ -72,6 +72,21 @@ async function walk({ page }: Tab): Promise<Walk> {
   });
 }
 
+/** What has the focus outside of some elements when Tab is pressed forty times. */
+async function reachedOutside({ page }: Tab, inside: string): Promise<readonly string[]> {
+  const reached = new Set<string>();
+  for (let press = 0; press < 40; press += 1) {
+    await page.keyboard.press('Tab');
+    const outside = await page.evaluate((selector) => {
+      const { activeElement } = document;
+      if (activeElement === document.body || activeElement?.closest(selector)) return undefined;
+      return activeElement?.outerHTML.slice(0, 80);
+    }, inside);
+    if (outside !== undefined) reached.add(outside);
+  }
+  return [...reached];
+}
+
 describe.skipIf(noChromium !== undefined)('the keyboard', () => {
   let world: ConsoleWorld;
   let loggedIn: Tab;
@@ -88,6 +103,47 @@ describe.skipIf(noChromium !== undefined)('the keyboard', () => {
   test.each(addresses)('reaches every control of %s with Tab, in order and visibly', async (_, address) => {
     await using tab = await world.open(address, { beside: loggedIn });
     expect(await walk(tab)).toEqual({ missed: [], unseen: [], disordered: [] });
+  });
+
+  // The other two are opened by what the page shows.
+  test.each(Object.entries(panels).filter(([name]) => name !== 'decided' && name !== 'users'))(
+    'on a phone, nothing that panel %s covers can have the focus',
+    async (_, address) => {
+      await using tab = await world.open(address, { beside: loggedIn });
+      const { page } = tab;
+      await page.locator('.panel').waitFor();
+      await page.setViewportSize({ width: 390, height: 844 });
+      expect(await reachedOutside(tab, '.panel, .upload-bar')).toEqual([]);
+      await page.setViewportSize({ width: 1280, height: 800 });
+      expect(await reachedOutside(tab, '.panel, .upload-bar')).not.toEqual([]);
+    },
+  );
+
+  test('on a phone, the focus returns from a panel to the row that it covered', async () => {
+    await using tab = await world.open('/clusters', { beside: loggedIn });
+    const { page } = tab;
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole('link', { name: 'default' }).first().focus();
+    const focused = () => page.evaluate(() => document.activeElement?.outerHTML);
+    const opener = await focused();
+    await page.keyboard.press('Enter');
+    const panel = page.getByRole('region', { name: 'default' });
+    await panel.waitFor();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await expect.poll(focused, { timeout: 60_000 }).toBe(opener);
+  });
+
+  test('nothing that the sheet of pages covers can have the focus, until it is closed', async () => {
+    await using tab = await world.open('/buckets', { beside: loggedIn });
+    const { page } = tab;
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole('button', { name: 'Menu' }).click();
+    await page.locator('.is-sheet').waitFor();
+    expect(await reachedOutside(tab, '.is-sheet')).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.locator('.is-sheet').waitFor({ state: 'detached' });
+    expect(await reachedOutside(tab, '.rail')).not.toEqual([]);
   });
 
   test('a dialog begins at the field to be filled, Esc closes it and then its panel, and each time the focus returns to what opened it', async () => {
