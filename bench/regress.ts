@@ -13,6 +13,7 @@ import { type Case, caseOf } from './lib/cases.ts';
 import { Load } from './lib/load.ts';
 import { openBucket, type Server } from './lib/measure.ts';
 import { isOperation, operations } from './lib/operations.ts';
+import { lowerQuartile } from './lib/percentile.ts';
 import { cpuMicros } from './lib/process-cost.ts';
 import { table } from './lib/report.ts';
 import { targets } from './lib/targets.ts';
@@ -57,10 +58,6 @@ function checkOut(commit: string): string {
   return checkout;
 }
 
-/** The lower quartile: the slower turns met more of the other load. */
-const quartile = (costs: readonly number[]): number =>
-  costs.toSorted((a, b) => a - b)[Math.floor(costs.length / 4)] as number;
-
 interface Side {
   readonly server: Server;
   readonly costs: number[];
@@ -94,7 +91,7 @@ async function compare(load: Load, each: Case, servers: readonly Server[]): Prom
       const { count } = await run(side, { seconds });
       side.costs.push((cpuMicros(side.server.pid) - before) / count);
     }
-  return sides.map(({ costs }) => quartile(costs));
+  return sides.map(({ costs }) => lowerQuartile(costs));
 }
 
 const checkout = checkOut(against);

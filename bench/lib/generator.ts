@@ -11,6 +11,7 @@ export interface Order {
   readonly buckets: number | undefined;
   readonly size: number;
   readonly keys: number;
+  readonly isScattered: boolean;
   readonly clients: number;
   /** The generator stops after this time, or after `turns` steps. */
   readonly seconds: number;
@@ -36,10 +37,9 @@ const latenciesMax = 50_000;
 let world: { readonly id: string; readonly value: World } | undefined;
 
 async function run(order: Order): Promise<Done> {
-  const { host, port, operation, bucket, buckets, size, keys, clients, first, stride } = order;
-  const id = `${host}:${port}/${bucket}/${buckets}/${size}/${keys}`;
-  if (world?.id !== id)
-    world = { id, value: worldOf(new Signer(`${host}:${port}`), { bucket, buckets, size, keys }) };
+  const { host, port, operation, bucket, buckets, size, keys, isScattered, clients, first, stride } = order;
+  const id = `${host}:${port}/${bucket}/${buckets}/${size}/${keys}/${isScattered}`;
+  if (world?.id !== id) world = { id, value: worldOf(new Signer(`${host}:${port}`), order) };
   const { value } = world;
   const { step }: OperationPlan = operations[operation];
   const connections = await Promise.all(

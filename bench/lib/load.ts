@@ -15,6 +15,8 @@ export interface LoadOptions {
   readonly buckets?: number;
   readonly size: number;
   readonly keys: number;
+  /** One turn's key lies far from that of the next. Default: next to it. */
+  readonly isScattered?: boolean;
   readonly clients: number;
   readonly seconds: number;
   /** The load ends after this many steps, even before its time. */
@@ -42,8 +44,11 @@ export class Load {
 
   async run(options: LoadOptions): Promise<LoadResult> {
     const { host, port, operation, bucket, buckets, size, keys, seconds } = options;
-    const { clients, turns = Number.MAX_SAFE_INTEGER, from = 0 } = options;
-    const order = { host, port, operation, bucket, buckets, size, keys, seconds, sleeps: this.#sleeps };
+    const { clients, turns = Number.MAX_SAFE_INTEGER, from = 0, isScattered = false } = options;
+    const order = {
+      ...{ host, port, operation, bucket, buckets, size, keys, isScattered, seconds },
+      sleeps: this.#sleeps,
+    };
     const workers = this.#processes.slice(0, clients);
     const parts = await Promise.all(
       workers.map((worker, i) => {

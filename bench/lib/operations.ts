@@ -16,6 +16,8 @@ export interface World {
   readonly parts: readonly ChunkedBody[];
   /** Distinct keys; a put beyond them overwrites. */
   readonly keys: number;
+  /** One turn's key lies far from that of the next. */
+  readonly isScattered: boolean;
 }
 
 /** One step. `turn` counts up over all clients of a run. @returns bytes of content moved */
@@ -37,9 +39,13 @@ export interface WorldOptions {
   readonly buckets?: number | undefined;
   readonly size: number;
   readonly keys: number;
+  readonly isScattered?: boolean | undefined;
 }
 
-export const worldOf = (signer: Signer, { bucket, buckets, size, keys }: WorldOptions): World => {
+export const worldOf = (
+  signer: Signer,
+  { bucket, buckets, size, keys, isScattered = false }: WorldOptions,
+): World => {
   const body = Buffer.alloc(size);
   for (let at = 0; at < size; at++) body[at] = (at * 31 + (at >> 8)) & 0xff;
   const parts = Array.from({ length: partsOf(size) }, (_, n) => withTrailer(partOf(body, n + 1)));
@@ -52,6 +58,7 @@ export const worldOf = (signer: Signer, { bucket, buckets, size, keys }: WorldOp
     whole: withTrailer(body),
     parts,
     keys,
+    isScattered,
   };
 };
 
@@ -72,8 +79,12 @@ function partOf(body: Uint8Array, number: number): Uint8Array {
 
 const bucketOf = ({ bucket, buckets }: World, turn: number): string =>
   buckets === undefined ? bucket : `${bucket}-${turn % buckets}`;
-const pathOf = (world: World, turn: number): string =>
-  `/${bucketOf(world, turn)}/object-${String(turn % world.keys).padStart(8, '0')}`;
+/** A prime, so that scattered turns meet every key. */
+const scatter = 7_368_787;
+export const keyOf = (number: number): string => `object-${String(number).padStart(8, '0')}`;
+const keyAt = ({ keys, isScattered }: World, turn: number): string =>
+  keyOf((isScattered ? turn * scatter : turn) % keys);
+const pathOf = (world: World, turn: number): string => `/${bucketOf(world, turn)}/${keyAt(world, turn)}`;
 
 function expect(answer: Answer, bytes: number, call: Call): number {
   if (answer.status >= 300 || (bytes >= 0 && answer.bytes !== bytes))
@@ -141,6 +152,13 @@ const listOf =
     return 0;
   };
 const list = listOf(1000);
+
+const listAfter: Step = async (world, connection, turn) => {
+  const query = `list-type=2&max-keys=100&start-after=${keyAt(world, turn)}`;
+  const call = { method: 'GET', path: `/${bucketOf(world, turn)}`, query };
+  expect(await connection.send([world.signer.header(call)]), -1, call);
+  return 0;
+};
 
 const remove: Step = async (world, connection, turn) => {
   const call = { method: 'DELETE', path: pathOf(world, turn) };
@@ -228,6 +246,7 @@ export const operations = {
   stat: { doc: 'HeadObject', step: stat, needs: 'objects', bodies: 0 },
   list: { doc: 'ListObjectsV2, a page of up to 1,000 keys', step: list, needs: 'objects', bodies: 0 },
   'list-100': { doc: 'ListObjectsV2, a page of 100 keys', step: listOf(100), needs: 'objects', bodies: 0 },
+  'list-after': { doc: 'ListObjectsV2, 100 keys after one', step: listAfter, needs: 'objects', bodies: 0 },
   delete: { doc: 'DeleteObject of keys that exist', step: remove, needs: 'once', bodies: 0 },
   mixed: {
     doc: '45 % get, 20 % stat, 25 % put, 5 % list, 5 % put and delete',

@@ -7,3 +7,7 @@ export const median = (values: readonly number[]): number =>
     values.toSorted((a, b) => a - b),
     0.5,
   );
+
+/** Of costs: the slower turns met more of the other load. */
+export const lowerQuartile = (costs: readonly number[]): number =>
+  costs.toSorted((a, b) => a - b)[Math.floor(costs.length / 4)] as number;

@@ -31,6 +31,8 @@ export interface StartOptions {
   readonly processes: string;
   /** Another checkout of this project. */
   readonly checkout?: string | undefined;
+  /** Data of an earlier start, which are removed in the end. Default: none. */
+  readonly data?: string | undefined;
 }
 
 const host = '127.0.0.1';
@@ -54,7 +56,7 @@ async function start(
   env: Readonly<Record<string, string>>,
   options: StartOptions,
 ): Promise<Running> {
-  const directory = mkdtempSync(join(options.directory, 'sluice-'));
+  const directory = options.data ?? mkdtempSync(join(options.directory, 'sluice-'));
   const port = await freePort();
   const data = env['SVC_META_BACKEND'] === 'memory' ? [] : ['--data-dir', directory];
   const args = [program, 'serve', '--listen', `${host}:${port}`, ...data];
