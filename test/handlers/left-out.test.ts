@@ -89,6 +89,12 @@ test('an element of the public API that is not served is answered 501 by its nam
   expect((await client.get('/bucket?replication')).status).toBe(404);
   expect((await client.get('/bucket?object-lock')).all('Rule')).toEqual([]);
   expect((await client.get('/bucket/key?retention')).status).toBe(404);
+  const directory =
+    '<CreateBucketConfiguration><Location><Type>AvailabilityZone</Type><Name>az</Name></Location>' +
+    '<Bucket><DataRedundancy>SingleAvailabilityZone</DataRedundancy><Type>Directory</Type></Bucket></CreateBucketConfiguration>';
+  const made = await client.put('/other', { body: directory });
+  expect([made.status, made.code]).toEqual([501, 'NotImplemented']);
+  expect((await client.head('/other')).status).toBe(404);
   const control = controlling(world);
   for (const [name, inner] of [
     ['Scope', '<Prefixes><Prefix>a</Prefix></Prefixes>'],

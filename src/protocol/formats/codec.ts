@@ -380,7 +380,7 @@ const none: readonly Node[] = [];
 
 /** Elements of the public API that no schema reads. A client that sends one has made no mistake, so the refusal says so. */
 const leftOut =
-  /(?:^Rep\w+\/Rule\/Filter(?:\/And)?\/Not|\/(?:UseSourceMultiRegionKey|(?:Default)?EventHold(?:Duration)?)|PointRequest\/(?:Scope|Tags))$/;
+  /(?:^Rep\w+\/Rule\/Filter(?:\/And)?\/Not|\/(?:UseSourceMultiRegionKey|(?:Default)?EventHold(?:Duration)?)|PointRequest\/(?:Scope|Tags)|^CreateBucketConfiguration\/(?:Location|Bucket))$/;
 
 /** Named elements: written in the order of the fields, read in any order. */
 export function element<F extends Fields>(
@@ -402,11 +402,10 @@ export function element<F extends Fields>(
     for (const child of node.children) {
       const slot = slots.get(child.name) ?? slots.get('*');
       if (slot === undefined) {
-        if (unknown === 'ignore') continue;
         const path = formatPath(child);
-        throw leftOut.test(path)
-          ? fail('NotImplemented', `${path} is not implemented.`)
-          : malformed(`${path} is not known here`);
+        if (leftOut.test(path)) throw fail('NotImplemented', `${path} is not implemented.`);
+        if (unknown === 'ignore') continue;
+        throw malformed(`${path} is not known here`);
       }
       const others = found[slot];
       if (others === undefined) found[slot] = [child];
