@@ -77,7 +77,7 @@ export const settings = {
     choice({
       of: dataBackendNames,
       fallback: 'memory',
-      doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
+      doc: 'Where object bytes are stored: in memory, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
     }),
     'file',
   ),
@@ -310,7 +310,7 @@ export const settings = {
   SVC_PUT_RACE: choice({
     of: ['winner', 'retry'],
     fallback: 'winner',
-    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag.',
+    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again.',
   }),
   SVC_DISK_RESERVE: bytes({
     fallback: '256MiB',

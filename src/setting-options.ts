@@ -70,7 +70,7 @@ export interface SettingOptions {
   readonly pkcs11Sessions?: number | undefined;
   /** The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as kmsDefaultKeyId. Default `{}`. */
   readonly keyAccounts?: object | undefined;
-  /** How long a call to a key provider outside of this process may take, with its retries and probes. A duration such as `90s`. Default `5s`. In [100ms, 60s]. */
+  /** How long a call to a remote key provider may take, with retries and probes. A duration such as `90s`. Default `5s`. In [100ms, 60s]. */
   readonly keyTimeout?: string | undefined;
   /** The id, alias or ARN of the key for requests that name none; unset: the key whose id is the bucket name. Without `accounts`, every account may encrypt with it. */
   readonly kmsDefaultKeyId?: string | undefined;
@@ -84,7 +84,7 @@ export interface SettingOptions {
   readonly sseCRequireTls?: boolean | undefined;
   /** Where metadata is stored: in the memory of this process, in the data directory, in Cassandra, or in TiKV. Default `memory`. */
   readonly metaBackend?: 'memory' | 'embedded' | 'wide-column' | 'ordered-kv' | undefined;
-  /** Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks. Default `memory`. */
+  /** Where object bytes are stored: in memory, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks. Default `memory`. */
   readonly dataBackend?: 'memory' | 'file' | 'cluster-pool' | 'upstream-store' | 'noop' | undefined;
   /** Contact points of metaBackend=wide-column; other nodes are discovered, with the port of the first. */
   readonly widecolHosts?: string | readonly string[] | undefined;
@@ -276,7 +276,7 @@ export interface SettingOptions {
   readonly websiteDomain?: string | readonly string[] | undefined;
   /** Whether a write is on the disk before it is acknowledged; `never` loses writes when the machine fails. Default `always`. */
   readonly fsync?: 'always' | 'never' | undefined;
-  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag. Default `winner`. */
+  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again. Default `winner`. */
   readonly putRace?: 'winner' | 'retry' | undefined;
   /** The disk space of `embedded` and `file` that is reserved for deletions: with less, requests that add data get 507. 0 reserves none. Bytes, or a size such as `512MiB`. Default `256MiB`. In [0, 1TiB]. */
   readonly diskReserve?: string | number | undefined;

@@ -77,6 +77,8 @@ export function findErrors(codes: readonly string[]): { readonly refuse: Places;
     const called = bindingOf(child(call, 'callee') ?? call);
     const [code] = children(call, 'arguments');
     if (code === undefined || called?.file !== 'src/base/errors.ts') continue;
+    // The only function whose first argument is no code.
+    if (called.name === 'invalidArgument') refuse.add('InvalidArgument', file);
     for (const { text, file: user, literal } of textsOf(code, file)) {
       refuse.add(text, user);
       if (literal !== undefined) thrown.add(literal);

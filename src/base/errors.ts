@@ -41,6 +41,13 @@ export class Refusal extends Error {
 export const fail = (code: ErrorCode, details: RefusalDetails | string = {}): Refusal =>
   new Refusal(code, typeof details === 'string' ? { message: details } : details);
 
+/** The header, parameter or element that is wrong, with its value. */
+export const invalidArgument = (
+  ArgumentName: string,
+  ArgumentValue: string | number,
+  message: string,
+): Refusal => fail('InvalidArgument', { message, elements: { ArgumentName, ArgumentValue } });
+
 /** Every error code that a client can receive. Status and text are in `protocol/errors.ts`. */
 export const errorCodes = [
   'AccessControlListNotSupported',

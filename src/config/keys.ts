@@ -253,7 +253,7 @@ export const keySettings = {
   SVC_KEY_TIMEOUT: duration({
     fallback: '5s',
     range: ['100ms', '60s'],
-    doc: 'How long a call to a key provider outside of this process may take, with its retries and probes.',
+    doc: 'How long a call to a remote key provider may take, with retries and probes.',
   }),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({

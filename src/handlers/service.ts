@@ -1,6 +1,6 @@
 /** Operations at service scope: ListBuckets, and the two that operators use. */
 import { authorizeAdmin } from '../auth/administer.ts';
-import { fail } from '../base/errors.ts';
+import { invalidArgument } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { auditMatcher } from '../domain/events/audit-formats.ts';
 import { readSubject } from '../domain/events/envelope.ts';
@@ -33,10 +33,11 @@ export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, que
   // Other lists cap the size of a page; this one refuses what it cannot return (public API).
   const limit = readCount(query, 'max-buckets', { fallback: bucketsMax, max: bucketsMax + 1 });
   if (limit === 0 || limit > bucketsMax)
-    throw fail('InvalidArgument', {
-      message: `max-buckets must be from 1 to ${bucketsMax}`,
-      elements: { ArgumentName: 'max-buckets', ArgumentValue: query.get('max-buckets') ?? '' },
-    });
+    throw invalidArgument(
+      'max-buckets',
+      query.get('max-buckets') ?? '',
+      `max-buckets must be from 1 to ${bucketsMax}`,
+    );
   const prefix = positionIn(query, 'prefix');
   const region = query.get('bucket-region');
   const found = await pageBuckets(ctx.metadata, identity.owner, {
@@ -168,7 +169,7 @@ async function operatorsPage(
   const named = bucket === '' ? [] : [{ path: `buckets/${bucket}/${path}`, rule: 'scope' } as const];
   await authorizeAdmin(ctx, request, { action: `admin:${operation}`, path, named });
   const max = readCount(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
-  if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
+  if (max === 0) throw invalidArgument('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');
   const token = readToken(raw);
   const lists = { rows: path === 'audit' ? auditAbout : lettersAbout };
@@ -177,7 +178,7 @@ async function operatorsPage(
   if (token === undefined) return { max, before: undefined, entries };
   const [, at = '', id = ''] = /^(\d{1,15})\/(.*)$/s.exec(token.after) ?? [];
   if (at === '')
-    throw invalid('continuation-token', raw ?? '', 'The continuation token provided is incorrect');
+    throw invalidArgument('continuation-token', raw ?? '', 'The continuation token provided is incorrect');
   return { max, before: { at: Number(at), id }, entries };
 }
 
@@ -192,8 +193,9 @@ function readMoment({ query }: Pick<Authorized, 'query'>, name: string): number 
   if (raw === undefined || raw === '') return undefined;
   const ms = parseIsoTime(/^[\d-]{10}$/.test(raw) ? `${raw}T00:00:00Z` : raw);
   if (ms !== undefined) return ms;
-  throw invalid(name, raw, `${name} must be a date as ISO 8601 writes it, such as 2026-11-21T12:00:00Z`);
+  throw invalidArgument(
+    name,
+    raw,
+    `${name} must be a date as ISO 8601 writes it, such as 2026-11-21T12:00:00Z`,
+  );
 }
-
-const invalid = (name: string, value: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: value } });

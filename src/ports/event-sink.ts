@@ -256,6 +256,8 @@ export interface EventRecord {
   readonly lifecycleEventData?: {
     readonly transitionEventData: { readonly destinationStorageClass: string };
   };
+  /** Absent where the event removed the retention. */
+  readonly objectRetentionEventData?: { readonly mode: string; readonly retainUntilDate: string };
   /** Of the events `Replication:*`. */
   readonly replicationEventData?: object;
 }

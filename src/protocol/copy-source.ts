@@ -1,6 +1,6 @@
 /** The `copy-source` header as a client writes it (public API "CopyObject"). Its handler checks what it names. */
 
-import { fail } from '../base/errors.ts';
+import { fail, invalidArgument } from '../base/errors.ts';
 import { percentDecode } from './wire.ts';
 
 export interface NamedSource {
@@ -64,10 +64,11 @@ export function parseCopySource(raw: string): NamedSource {
   }
   const slash = path.indexOf('/');
   if (slash <= 0 || slash === path.length - 1) {
-    throw fail('InvalidArgument', {
-      message: 'Copy Source must mention the source bucket and key: sourcebucket/sourcekey',
-      elements: { ArgumentName: 'copy-source', ArgumentValue: raw },
-    });
+    throw invalidArgument(
+      'copy-source',
+      raw,
+      'Copy Source must mention the source bucket and key: sourcebucket/sourcekey',
+    );
   }
   return { bucket: path.slice(0, slash), key: path.slice(slash + 1), ...version };
 }

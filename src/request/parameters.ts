@@ -1,5 +1,5 @@
 /** The headers, query parameters and tags of a request as values, with refusals that name what was wrong. */
-import { fail, Refusal } from '../base/errors.ts';
+import { fail, invalidArgument, Refusal } from '../base/errors.ts';
 import { textFromBase64, textToBase64 } from '../base/text/base64.ts';
 import type { UploadName } from '../domain/uploads/upload-session.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
@@ -18,10 +18,7 @@ export function readCount(
   const raw = query.get(name);
   if (raw === undefined || raw === '') return fallback;
   if (!/^\d{1,10}$/.test(raw) || Number(raw) > 2 ** 31 - 1) {
-    throw fail('InvalidArgument', {
-      message: `${name} must be an integer between 0 and 2147483647`,
-      elements: { ArgumentName: name, ArgumentValue: raw },
-    });
+    throw invalidArgument(name, raw, `${name} must be an integer between 0 and 2147483647`);
   }
   return Math.min(Number(raw), max);
 }
@@ -30,10 +27,7 @@ export const isUrlEncoded = (query: Query): boolean => {
   const encoding = query.get('encoding-type');
   if (encoding === undefined) return false;
   if (encoding.toLowerCase() === 'url') return true;
-  throw fail('InvalidArgument', {
-    message: 'Invalid Encoding Method specified in Request',
-    elements: { ArgumentName: 'encoding-type', ArgumentValue: encoding },
-  });
+  throw invalidArgument('encoding-type', encoding, 'Invalid Encoding Method specified in Request');
 };
 
 /** The URL encoding of listings: everything except unreserved characters and `/`. */
@@ -125,10 +119,7 @@ export const writeToken = (token: Token): string =>
 export function readToken(raw: string | undefined): Token | undefined {
   if (raw === undefined) return undefined;
   if (raw === '') {
-    throw fail('InvalidArgument', {
-      message: 'The continuation token provided is incorrect',
-      elements: { ArgumentName: 'continuation-token', ArgumentValue: raw },
-    });
+    throw invalidArgument('continuation-token', raw, 'The continuation token provided is incorrect');
   }
   const token = decode(raw) ?? { after: raw };
   assertPlace(token.after, 'continuation-token');
@@ -158,6 +149,29 @@ export const readUploadName = ({ bucket, key, query }: AuthorizedInBucket): Uplo
 type Named = Pick<Identified, 'own'>;
 
 export const header = ({ own }: Named, bareName: string): string | undefined => own.get(bareName);
+
+/** A header that has one of these values. @throws InvalidArgument */
+export function readChoice<const T extends readonly string[]>(
+  request: Named,
+  bareName: string,
+  choices: T,
+): T[number] | undefined {
+  const raw = header(request, bareName);
+  if (raw === undefined || isOneOf(choices, raw)) return raw;
+  throw noChoice(bareName, raw, choices);
+}
+
+/** A header that is `true` or `false`, in any case. @throws InvalidArgument */
+export function readFlag(request: Named, bareName: string): boolean | undefined {
+  const raw = header(request, bareName);
+  const word = raw?.toLowerCase();
+  if (raw === undefined || word === 'true' || word === 'false')
+    return raw === undefined ? raw : word === 'true';
+  throw noChoice(bareName, raw, ['true', 'false']);
+}
+
+const noChoice = (ArgumentName: string, ArgumentValue: string, choices: readonly string[]) =>
+  invalidArgument(ArgumentName, ArgumentValue, `${ArgumentName} must be one of ${choices.join(', ')}`);
 
 /** The headers of the request's dialect whose bare names start with `prefix`, as `[rest of the name, value]`. */
 export function headersUnder({ own }: Named, prefix: string): [string, string][] {
@@ -228,11 +242,11 @@ function readPairs(raw: string): Tags {
 }
 
 const malformedHeader = (raw: string): Refusal =>
-  fail('InvalidArgument', {
-    message:
-      'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
-    elements: { ArgumentName: 'tagging', ArgumentValue: raw },
-  });
+  invalidArgument(
+    'tagging',
+    raw,
+    'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
+  );
 
 /** The tags of a body. @throws MalformedXML, InvalidTag or BadRequest naming the tag */
 export function tagsIn(body: Uint8Array): Tags {

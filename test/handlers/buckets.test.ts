@@ -127,6 +127,21 @@ describe('CreateBucket', () => {
   });
 
   test.each([
+    ['bucket-object-lock-enabled', 'yes', 400, 'InvalidArgument'],
+    ['bucket-object-lock-enabled', '', 400, 'InvalidArgument'],
+    ['bucket-namespace', 'regional', 400, 'InvalidArgument'],
+    ['bucket-namespace', '', 400, 'InvalidArgument'],
+    ['bucket-namespace', 'account-regional', 501, 'NotImplemented'],
+  ])('is refused with %s: %j, and makes no other bucket instead', async (name, value, status, code) => {
+    await using world = await openGateway();
+    const refused = await world.client.put('/bucket', { headers: { [`*-${name}`]: value } });
+    expect([refused.status, refused.code]).toEqual([status, code]);
+    expect((await world.client.head('/bucket')).status).toBe(404);
+    const headers = { '*-bucket-object-lock-enabled': 'FALSE', '*-bucket-namespace': 'global' };
+    expect((await world.client.put('/bucket', { headers })).status).toBe(200);
+  });
+
+  test.each([
     ...['abc', 'a1b', 'a.b.c', 'my-bucket', '0ab', 'a'.repeat(63)].map((name) => [name, 200] as const),
     ...['ab', 'a'.repeat(64), 'Abc', 'a_b', '-abc', 'abc-', 'a..b', 'a.-b', 'a-.b', '192.168.1.1'].map(
       (name) => [name, 400] as const,

@@ -105,7 +105,7 @@ describe('directives', () => {
       replaced.header('*-meta-shape'),
       replaced.header('*-tagging-count'),
     ]).toEqual(['new/type', undefined, undefined, 'round', '1']);
-    for (const name of ['metadata-directive', 'tagging-directive']) {
+    for (const name of ['metadata-directive', 'tagging-directive', 'object-annotation-directive']) {
       const wrong = await copy(world.client, '/bucket/wrong', 'bucket/key', { [`*-${name}`]: 'MERGE' });
       expect([wrong.status, wrong.code]).toEqual([400, 'InvalidArgument']);
     }

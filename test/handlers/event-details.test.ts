@@ -52,6 +52,35 @@ test('PutObjectAcl sends ObjectAcl:Put where it changes the ACL, and nothing whe
   expect(counts).toEqual([0, 1, 1, 2, 2]);
 });
 
+test('PutObjectRetention sends ObjectRetention:Put with the retention, and PutObjectLegalHold sends nothing', async () => {
+  await using world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: targets } });
+  const { client, context } = world;
+  await client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
+  const events = ['s3:ObjectRetention:Put', 's3:ObjectAnnotation:*', 's3:ObjectAnnotation:Put'];
+  const configured = await client.put('/bucket?notification', { body: configuration(...events) });
+  expect(configured.status, configured.text).toBe(200);
+  await client.put('/bucket/key', { body: 'x' });
+  const until = '2999-01-01T00:00:00.000Z';
+  for (const [query, body] of [
+    ['legal-hold', '<LegalHold><Status>OFF</Status></LegalHold>'],
+    [
+      'retention',
+      `<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>${until}</RetainUntilDate></Retention>`,
+    ],
+    ['retention', '<Retention/>'],
+  ] as const) {
+    const headers = { '*-bypass-governance-retention': 'true' };
+    expect((await client.put(`/bucket/key?${query}`, { body, headers })).status).toBe(200);
+  }
+  const sent = await eventsOf(context);
+  expect(sent.map(({ eventName, s3 }) => [eventName, s3.object.key])).toEqual([
+    ['ObjectRetention:Put', 'key'],
+    ['ObjectRetention:Put', 'key'],
+  ]);
+  expect(sent[0]).toHaveProperty('objectRetentionEventData', { mode: 'GOVERNANCE', retainUntilDate: until });
+  expect(sent[1]).not.toHaveProperty('objectRetentionEventData');
+});
+
 test('redriven events of an object arrive in their order, and before later ones that wait', async () => {
   await using sink = await openWebhookSink();
   await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), rules: [rule('hook')] });

@@ -22,12 +22,15 @@ export const allFields = [
   'ObjectLockRetainUntilDate',
   'ObjectLockMode',
   'ObjectLockLegalHoldStatus',
+  'ObjectLockEventHoldStatus',
+  'ObjectLockEventHoldDuration',
   'IntelligentTieringAccessTier',
   'BucketKeyStatus',
   'ChecksumAlgorithm',
   'ObjectAccessControlList',
   'ObjectOwner',
   'LifecycleExpirationDate',
+  'IntelligentTieringReferenceDate',
 ];
 
 export interface Configured {

@@ -108,10 +108,11 @@ test.each<[Conditions, boolean, string | undefined]>([
   [{ ifNoneMatch: 'abc' }, false, undefined],
   [{ ifModifiedAt: modified - 500 }, true, undefined],
   [{ ifModifiedAt: modified + second }, true, 'PreconditionFailed If-Match-Last-Modified-Time'],
-  [{ ifModifiedAt: modified }, false, 'PreconditionFailed If-Match-Last-Modified-Time'],
+  [{ ifModifiedAt: modified }, false, undefined],
   [{ ifSize: 5 }, true, undefined],
   [{ ifSize: 4 }, true, 'PreconditionFailed If-Match-Size'],
-  [{ ifSize: 5 }, false, 'PreconditionFailed If-Match-Size'],
+  [{ ifSize: 5 }, false, undefined],
+  [{ ifMatch: 'abc', ifSize: 5 }, false, 'PreconditionFailed If-Match'],
 ])('a delete on %j, of an object: %s, is told %s', (conditions, isThere, expected) => {
   expect(outcome(() => checkDelete(conditions, isThere ? row : undefined))).toBe(expected);
 });

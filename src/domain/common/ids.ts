@@ -4,7 +4,7 @@
  */
 
 import { memoizeLast } from '../../base/bounded-cache.ts';
-import { fail } from '../../base/errors.ts';
+import { invalidArgument } from '../../base/errors.ts';
 import { toHex, toUpperHex } from '../../base/text/hex.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -59,10 +59,11 @@ export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a
 /** @throws InvalidArgument, in the public service's words */
 export function assertVersionId(text: string | undefined): void {
   if (text === undefined || isVersionId(text)) return;
-  throw fail('InvalidArgument', {
-    message: text === '' ? 'Version id cannot be the empty string' : 'Invalid version id specified',
-    elements: { ArgumentName: 'versionId', ArgumentValue: text },
-  });
+  throw invalidArgument(
+    'versionId',
+    text,
+    text === '' ? 'Version id cannot be the empty string' : 'Invalid version id specified',
+  );
 }
 
 /** Upload ids are drawn like version ids. */

@@ -36,6 +36,8 @@ const kinds: Readonly<Record<string, readonly string[]>> = {
   ObjectRestore: ['Post', 'Completed', 'Delete'],
   ObjectTagging: ['Put', 'Delete'],
   ObjectAcl: ['Put'],
+  ObjectRetention: ['Put'],
+  ObjectAnnotation: ['Put', 'Delete'],
   LifecycleExpiration: ['Delete', 'DeleteMarkerCreated'],
   LifecycleTransition: [],
   IntelligentTiering: [],

@@ -5,7 +5,7 @@
  * wait while that many have no answer yet.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../ports/key-provider.ts';
 
@@ -111,7 +111,7 @@ const runningId = (asked: NamedKey & Pick<Asked<unknown>, 'of'>): string =>
 const tooMany = () =>
   fail(
     'SlowDown',
-    `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist, and retry later.`,
+    `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist.`,
   );
 
 function findOrAddAccount(state: NamedKeys, account: string, now: number): Account {
@@ -205,10 +205,7 @@ export function assertProvider(
   { name, value }: { readonly name: string; readonly value: string },
 ): void {
   if (keys !== undefined) return;
-  throw fail('InvalidArgument', {
-    message: 'SSE-KMS needs a key provider, and SVC_KEY_PROVIDER is not configured.',
-    elements: { ArgumentName: name, ArgumentValue: value },
-  });
+  throw invalidArgument(name, value, 'SSE-KMS needs a key provider, and SVC_KEY_PROVIDER is not configured.');
 }
 
 /** @throws KMSUnavailable, KeyDenied, KeyTampered, KMS.NotFoundException */

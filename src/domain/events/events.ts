@@ -155,8 +155,7 @@ function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happ
         sequencer,
       },
     },
-    ...glacierData(name, subject),
-    ...lifecycleData(name, subject),
+    ...furtherData[name]?.(subject),
     ...(cause.replication === undefined ? {} : { replicationEventData: cause.replication }),
   };
 }
@@ -164,22 +163,25 @@ function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happ
 /** The public service's ETag of a delete marker: the MD5 of nothing. */
 const emptyETag = 'd41d8cd98f00b204e9800998ecf8427e';
 
-const lifecycleData = (name: string, { storageClass }: ObjectRow): object =>
-  name === 'LifecycleTransition'
-    ? { lifecycleEventData: { transitionEventData: { destinationStorageClass: storageClass } } }
-    : {};
-
-function glacierData(name: string, { restore, storageClass }: ObjectRow): object {
-  if (name !== 'ObjectRestore:Completed' || restore === undefined) return {};
-  return {
-    glacierEventData: {
-      restoreEventData: {
-        lifecycleRestorationExpiryTime: new Date(restore.expires).toISOString(),
-        lifecycleRestoreStorageClass: storageClass,
+/** What an event of a kind tells beside the object. */
+const furtherData: Readonly<Record<string, (row: ObjectRow) => object | undefined>> = {
+  LifecycleTransition: ({ storageClass }) => ({
+    lifecycleEventData: { transitionEventData: { destinationStorageClass: storageClass } },
+  }),
+  'ObjectRestore:Completed': ({ restore, storageClass }) =>
+    restore && {
+      glacierEventData: {
+        restoreEventData: {
+          lifecycleRestorationExpiryTime: new Date(restore.expires).toISOString(),
+          lifecycleRestoreStorageClass: storageClass,
+        },
       },
     },
-  };
-}
+  'ObjectRetention:Put': ({ lock: { mode, retainUntil } = {} }) =>
+    retainUntil === undefined
+      ? undefined
+      : { objectRetentionEventData: { mode, retainUntilDate: new Date(retainUntil).toISOString() } },
+};
 
 /** Form encoding, except that slashes stay. */
 const encodedKey = (key: string): string =>

@@ -126,11 +126,16 @@ interface Field {
 }
 export type InventoryColumn = Field;
 
-type Options = Partial<Pick<Field, 'type' | 'reads' | 'isMostlyDistinct'>> & Pick<Field, 'read'>;
+type Options = Partial<Omit<Field, 'csv' | 'read'>> & Pick<Field, 'read'>;
 
-function field(csv: string, options: Options, parquet = snakeCase(csv)): Field {
-  return { csv, parquet, type: 'text', reads: [], isMostlyDistinct: false, ...options };
-}
+const field = (csv: string, options: Options): Field => ({
+  csv,
+  parquet: snakeCase(csv),
+  type: 'text',
+  reads: [],
+  isMostlyDistinct: false,
+  ...options,
+});
 
 const snakeCase = (name: string): string =>
   name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
@@ -140,6 +145,9 @@ const ofContent =
   (read: Field['read']): Field['read'] =>
   (row, facts) =>
     row.marker ? undefined : read(row, facts);
+
+/** Of what does not exist here: event holds, and moves between access tiers. */
+const empty: Options = { read: () => undefined };
 
 const bucketColumn = field('Bucket', { read: (_, { bucket }) => bucket.name });
 const keyColumn = field('Key', { isMostlyDistinct: true, read: ({ key }) => key });
@@ -153,57 +161,58 @@ const ofVersions = [
 ];
 
 /** In the order of the public service's files. */
-const optional: Readonly<Record<InventoryField, Field>> = {
-  Size: field('Size', { type: 'integer', read: ofContent(({ size }) => size) }),
-  LastModifiedDate: field('LastModifiedDate', {
+const optional: Readonly<Record<InventoryField, Options>> = {
+  Size: { type: 'integer', read: ofContent(({ size }) => size) },
+  LastModifiedDate: {
     type: 'moment',
     // Whole seconds, as in the replies to clients.
     read: ({ modified }) => Math.floor(modified / 1000) * 1000,
-  }),
-  ETag: field('ETag', { isMostlyDistinct: true, read: ofContent(({ etag }) => etag) }, 'e_tag'),
-  StorageClass: field('StorageClass', { read: ofContent(({ storageClass }) => storageClass) }),
-  IsMultipartUploaded: field('IsMultipartUploaded', {
+  },
+  ETag: { parquet: 'e_tag', isMostlyDistinct: true, read: ofContent(({ etag }) => etag) },
+  StorageClass: { read: ofContent(({ storageClass }) => storageClass) },
+  IsMultipartUploaded: {
     type: 'boolean',
     read: ofContent(({ etag }) => etag.includes('-')),
-  }),
-  ReplicationStatus: field('ReplicationStatus', {
+  },
+  ReplicationStatus: {
     reads: ['replication'],
     read: ({ replication }) => replication,
-  }),
-  EncryptionStatus: field('EncryptionStatus', {
+  },
+  EncryptionStatus: {
     reads: ['encryption'],
     read: ofContent(({ encryption }) =>
       encryption === undefined
         ? 'NOT-SSE'
         : ({ service: 'SSE-S3', provider: 'SSE-KMS', customer: 'SSE-C' } as const)[encryption.by],
     ),
-  }),
-  ObjectLockRetainUntilDate: field('ObjectLockRetainUntilDate', {
+  },
+  ObjectLockRetainUntilDate: {
     type: 'moment',
     reads: ['lock'],
     read: ({ lock }) => lock?.retainUntil,
-  }),
-  ObjectLockMode: field('ObjectLockMode', { reads: ['lock'], read: ({ lock }) => lock?.mode }),
-  ObjectLockLegalHoldStatus: field('ObjectLockLegalHoldStatus', {
+  },
+  ObjectLockMode: { reads: ['lock'], read: ({ lock }) => lock?.mode },
+  ObjectLockLegalHoldStatus: {
     reads: ['lock'],
     read: ({ lock }) => (lock?.legalHold === undefined ? undefined : lock.legalHold ? 'On' : 'Off'),
-  }),
-  // No object moves between access tiers here.
-  IntelligentTieringAccessTier: field('IntelligentTieringAccessTier', { read: () => undefined }),
-  BucketKeyStatus: field('BucketKeyStatus', {
+  },
+  ObjectLockEventHoldStatus: empty,
+  ObjectLockEventHoldDuration: empty,
+  IntelligentTieringAccessTier: empty,
+  BucketKeyStatus: {
     reads: ['encryption'],
     read: ({ encryption }) =>
       encryption?.by !== 'provider' ? undefined : encryption.bucketKey === true ? 'ENABLED' : 'DISABLED',
-  }),
-  ChecksumAlgorithm: field('ChecksumAlgorithm', { read: ({ checksum }) => checksum?.algorithm }),
-  ObjectAccessControlList: field('ObjectAccessControlList', {
+  },
+  ChecksumAlgorithm: { read: ({ checksum }) => checksum?.algorithm },
+  ObjectAccessControlList: {
     reads: ['acl'],
     read: ofContent((row, facts) =>
       aclText(facts.isOwnerEnforced ? undefined : row.acl, ownerIn(row, facts)),
     ),
-  }),
-  ObjectOwner: field('ObjectOwner', { read: (row, facts) => ownerIn(row, facts) }),
-  LifecycleExpirationDate: field('LifecycleExpirationDate', {
+  },
+  ObjectOwner: { read: (row, facts) => ownerIn(row, facts) },
+  LifecycleExpirationDate: {
     type: 'moment',
     reads: ['headers'],
     read: ofContent((row, { lifecycle }) => {
@@ -211,8 +220,12 @@ const optional: Readonly<Record<InventoryField, Field>> = {
       const { key, size, modified, headers } = row;
       return findExpiration(lifecycle, { key, size, modified, tags: headers.tags })?.at;
     }),
-  }),
+  },
+  IntelligentTieringReferenceDate: empty,
 };
+const optionalFields: readonly Field[] = Object.entries(optional).map(([name, options]) =>
+  field(name, options),
+);
 
 /** The columns of the files of a configuration, in order. */
 export function listColumns({ IncludedObjectVersions, OptionalFields = [] }: Inventory): readonly Field[] {
@@ -221,7 +234,7 @@ export function listColumns({ IncludedObjectVersions, OptionalFields = [] }: Inv
     bucketColumn,
     keyColumn,
     ...(IncludedObjectVersions === 'All' ? ofVersions : []),
-    ...Object.entries(optional).flatMap(([name, each]) => (requested.has(name) ? [each] : [])),
+    ...optionalFields.filter(({ csv }) => requested.has(csv)),
   ];
 }
 

@@ -1,5 +1,5 @@
 /** Commits a replicated version at its place among the versions of its key, or the state of one that exists. */
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { newestInHistory } from '../../metadata/objects/objects.ts';
 import type { Encryption, ReplicaDocument } from '../../metadata/objects/properties.ts';
@@ -110,10 +110,11 @@ export function assertReceivable(
     );
   const latest = Math.max(versionTime(version), versionTime(stamp), modified);
   if (latest > clock.now() + aheadMax)
-    throw fail('InvalidArgument', {
-      message: `The version has the time ${formatTime(latest)}, more than 24 hours ahead of this site. Correct the clocks.`,
-      elements: { ArgumentName: 'replica', ArgumentValue: version },
-    });
+    throw invalidArgument(
+      'replica',
+      version,
+      `The version has the time ${formatTime(latest)}, more than 24 hours ahead of this site. Correct the clocks.`,
+    );
   if (lock !== undefined) assertLockable(bucket);
 }
 
@@ -151,7 +152,7 @@ export function assertDescribed(
   if (isOther)
     throw fail(
       'BadDigest',
-      `The parts make ${content.size} bytes with ETag ${content.etag}, and the document describes ${size} bytes with ETag ${etag}. Send the parts with the boundaries and checksums that they have at the source.`,
+      `The parts make ${content.size} bytes with ETag ${content.etag}, and the document describes ${size} bytes with ETag ${etag}. Send the parts as they are at the source.`,
     );
 }
 

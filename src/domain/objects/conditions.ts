@@ -106,7 +106,10 @@ export function checkWrite(
     throw preconditionFailed('If-None-Match');
 }
 
-/** Conditions of a delete: a missing object cannot match; `If-Match: *` requires it to exist and is answered 404 (public API). */
+/**
+ * Conditions of a delete: a missing object has no ETag that could match; `If-Match: *` requires it to exist and is answered 404. Time and
+ * size hold where there is none (public API).
+ */
 export function checkDelete(
   conditions: Conditions,
   current: Pick<ObjectRow, 'etag' | 'modified' | 'size'> | undefined,
@@ -115,14 +118,16 @@ export function checkDelete(
   if (current !== undefined) checkUnchanged(conditions, current);
   else if (ifMatch !== undefined)
     throw isAnyEtag(ifMatch) ? fail('NoSuchKey') : preconditionFailed('If-Match');
-  if (ifNoneMatch !== undefined && current !== undefined && names(ifNoneMatch, current.etag, 'weak'))
+  if (current === undefined) return;
+  if (ifNoneMatch !== undefined && names(ifNoneMatch, current.etag, 'weak'))
     throw preconditionFailed('If-None-Match');
-  if (
-    ifModifiedAt !== undefined &&
-    (current === undefined || seconds(current.modified) !== seconds(ifModifiedAt))
-  )
-    throw preconditionFailed('If-Match-Last-Modified-Time');
-  if (ifSize !== undefined && current?.size !== ifSize) throw preconditionFailed('If-Match-Size');
+  checkSecond('If-Match-Last-Modified-Time', current.modified, ifModifiedAt);
+  if (ifSize !== undefined && current.size !== ifSize) throw preconditionFailed('If-Match-Size');
+}
+
+/** @throws PreconditionFailed where the time that the client knows is another second */
+export function checkSecond(condition: string, time: number, known: number | undefined): void {
+  if (known !== undefined && seconds(time) !== seconds(known)) throw preconditionFailed(condition);
 }
 
 /** For the commit: checks the head that it replaces, with which the caller must be allowed to compare. @throws AccessDenied too */

@@ -46,6 +46,7 @@ import {
   type StoreCtx,
   storeBytes,
 } from '../content/store-bytes.ts';
+import { checkSecond } from '../objects/conditions.ts';
 import { admit } from '../quotas/admit.ts';
 import { freedBy } from '../quotas/amounts.ts';
 import { hasQuota, type Reservation, withPartReservation } from '../quotas/reservation.ts';
@@ -184,12 +185,26 @@ export async function openUploading(
 export const noSuchUpload = (uploadId: string) => fail('NoSuchUpload', { elements: { UploadId: uploadId } });
 
 /** Aborts: idempotent, also for a session that was aborted before. The parts go to the deletion queue. */
-export async function abortUpload(ctx: UploadCtx, name: UploadName, asked: AbortRequest): Promise<void> {
-  const found = await openUpload(ctx, name);
-  await abortSession(ctx, found, asked);
+export async function abortUpload(
+  ctx: UploadCtx,
+  name: UploadName,
+  { ifInitiatedAt, ...asked }: AbortRequest,
+): Promise<void> {
+  try {
+    const found = await openUpload(ctx, name);
+    const { state, initiated } = found.row.session;
+    if (state === 'uploading') checkSecond('If-Match-Initiated-Time', initiated, ifInitiatedAt);
+    await abortSession(ctx, found, asked);
+  } catch (cause) {
+    // With the condition, an upload that does not exist is answered like one that was aborted (public API).
+    if (ifInitiatedAt === undefined || !(cause instanceof Refusal) || cause.code !== 'NoSuchUpload')
+      throw cause;
+  }
 }
 
 interface AbortRequest {
+  /** The second in which the upload must have begun. */
+  readonly ifInitiatedAt?: number;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
 }

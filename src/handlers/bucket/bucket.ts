@@ -18,7 +18,7 @@ import {
 } from '../../protocol/schemas/bucket.ts';
 import { tagging } from '../../protocol/schemas/object.ts';
 import type { ReadFacts } from '../../request/body.ts';
-import { checkTag, header } from '../../request/parameters.ts';
+import { checkTag, readChoice, readFlag } from '../../request/parameters.ts';
 import { type Authorized, admitToBucket } from '../../request/request.ts';
 import { requestedAcl } from '../common/acl.ts';
 import { document } from '../common/document.ts';
@@ -93,12 +93,14 @@ export const CreateBucket: WithFacts<'CreateBucket'> = {
     if (identity === undefined) throw fail('AccessDenied');
     assertBucketName(bucketName);
     await assertNoAccessPoint(ctx, bucketName);
+    if (readChoice(request, 'bucket-namespace', ['global', 'account-regional']) === 'account-regional')
+      throw fail('NotImplemented', 'account-regional is not implemented.');
     const asked: Asked = {
       region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
       tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
-      ownership: readOwnership(request),
+      ownership: readChoice(request, 'object-ownership', ownerships),
       acl: await requestedAcl(ctx, request, 'bucket'),
-      objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
+      objectLock: readFlag(request, 'bucket-object-lock-enabled') ?? false,
     };
     const { owner } = identity;
     const bucket = await createBucket(ctx, {
@@ -143,17 +145,6 @@ const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
   body.length === 0
     ? {}
     : readXml(createBucketConfiguration, 'CreateBucketConfiguration', body, { maxBytes: bodyMaxDefault });
-
-function readOwnership(request: Authorized): Ownership | undefined {
-  const raw = header(request, 'object-ownership');
-  if (raw === undefined) return undefined;
-  const known = ownerships.find((each) => each === raw);
-  if (known !== undefined) return known;
-  throw fail('InvalidArgument', {
-    message: `object-ownership is one of ${ownerships.join(', ')}`,
-    elements: { ArgumentName: 'object-ownership', ArgumentValue: raw },
-  });
-}
 
 // GetBucketTagging, PutBucketTagging, DeleteBucketTagging.
 

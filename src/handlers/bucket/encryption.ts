@@ -1,6 +1,6 @@
 /** GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption. */
 import { assertAccountMayUse } from '../../auth/session/key-user.ts';
-import { fail, Refusal } from '../../base/errors.ts';
+import { fail, invalidArgument, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { bucketEncryption } from '../../domain/configurations/families.ts';
 import { assertProvider } from '../../domain/content/named-keys.ts';
@@ -16,16 +16,13 @@ function checkRule(ctx: Context, { ApplyServerSideEncryptionByDefault }: ServerS
   if (SSEAlgorithm === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
   if (SSEAlgorithm !== 'aws:kms' && KMSMasterKeyID !== undefined)
-    throw fail('InvalidArgument', {
-      message:
-        'a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse',
-      elements: { ArgumentName: 'KMSMasterKeyID', ArgumentValue: KMSMasterKeyID },
-    });
+    throw invalidArgument(
+      'KMSMasterKeyID',
+      KMSMasterKeyID,
+      'a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse',
+    );
   if (KMSMasterKeyID === '')
-    throw fail('InvalidArgument', {
-      message: 'The KMSMasterKeyID must name a key',
-      elements: { ArgumentName: 'KMSMasterKeyID', ArgumentValue: '' },
-    });
+    throw invalidArgument('KMSMasterKeyID', '', 'The KMSMasterKeyID must name a key');
   if (SSEAlgorithm === 'aws:kms') assertProvider(ctx, { name: 'SSEAlgorithm', value: SSEAlgorithm });
 }
 

@@ -1,5 +1,5 @@
 /** Get, Put, Delete and List of BucketInventoryConfiguration. */
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { readDocument, reviseDocument } from '../../domain/configurations/documents.ts';
 import {
@@ -37,14 +37,15 @@ const pageMax = 100;
 const inventoryLengthMax = 3000;
 const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
-const invalid = (name: string, supplied: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: supplied } });
-
 const readId = ({ query }: AuthorizedInBucket): string => checkId(query.get('id') ?? '');
 
 function checkId(id: string): string {
   if (!idPattern.test(id))
-    throw invalid('id', id, 'The id must be 1 to 64 of the characters a-z, A-Z, 0-9, "-", "_" and "."');
+    throw invalidArgument(
+      'id',
+      id,
+      'The id must be 1 to 64 of the characters a-z, A-Z, 0-9, "-", "_" and "."',
+    );
   return id;
 }
 

@@ -10,7 +10,7 @@ import {
   lifecycleLimits,
   minimumSizeField,
 } from '../../protocol/schemas/lifecycle.ts';
-import { header } from '../../request/parameters.ts';
+import { readChoice } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 import { type Checks, checkFilterTags, checkPrefix, convertEach, withIds } from '../common/checks.ts';
 import { document } from '../common/document.ts';
@@ -20,12 +20,8 @@ const rulesMax = 1000;
 const ageSlotsMax = 64;
 const minimumSizeHeader = 'transition-default-minimum-object-size';
 
-function readMinimumSize(request: Pick<Authorized, 'own'>): Lifecycle['minimumSize'] {
-  const input = header(request, minimumSizeHeader);
-  if (input === undefined || input === 'all_storage_classes_128K' || input === 'varies_by_storage_class')
-    return input;
-  throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: input } });
-}
+const readMinimumSize = (request: Pick<Authorized, 'own'>): Lifecycle['minimumSize'] =>
+  readChoice(request, minimumSizeHeader, ['all_storage_classes_128K', 'varies_by_storage_class']);
 
 const configuration = document<Lifecycle, 'lifecycle'>({
   family: bucketLifecycle,

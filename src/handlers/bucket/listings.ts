@@ -1,5 +1,5 @@
 /** ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads and ListParts. */
-import { fail } from '../../base/errors.ts';
+import { invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId, isUploadId, isVersionId } from '../../domain/common/ids.ts';
 import {
@@ -229,16 +229,14 @@ async function readStart(
 ): Promise<VersionStart> {
   if (VersionIdMarker === '') return KeyMarker === '' ? undefined : startBehind(KeyMarker, grouping);
   if (KeyMarker === '') {
-    throw fail('InvalidArgument', {
-      message: 'A version-id marker cannot be specified without a key marker.',
-      elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
-    });
+    throw invalidArgument(
+      'version-id-marker',
+      VersionIdMarker,
+      'A version-id marker cannot be specified without a key marker.',
+    );
   }
   if (!isVersionId(VersionIdMarker)) {
-    throw fail('InvalidArgument', {
-      message: 'Invalid version id specified',
-      elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
-    });
+    throw invalidArgument('version-id-marker', VersionIdMarker, 'Invalid version id specified');
   }
   const start = startBehind(KeyMarker, grouping);
   if ('from' in start) return start;
@@ -277,10 +275,11 @@ function restoreStatusFor(ctx: Pick<Context, 'clock'>, request: AuthorizedInBuck
   const raw = header(request, 'optional-object-attributes');
   if (raw === undefined) return () => nothing;
   if (raw.split(',').some((each) => each.trim() !== 'RestoreStatus')) {
-    throw fail('InvalidArgument', {
-      message: 'Invalid attribute name specified: the optional attribute is RestoreStatus',
-      elements: { ArgumentName: 'optional-object-attributes', ArgumentValue: raw },
-    });
+    throw invalidArgument(
+      'optional-object-attributes',
+      raw,
+      'Invalid attribute name specified: the optional attribute is RestoreStatus',
+    );
   }
   return (row) => {
     const until = restoredUntil(ctx, row);
@@ -348,10 +347,7 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
 function readUploadIdMarker({ query }: AuthorizedInBucket): string {
   const raw = query.get('upload-id-marker') ?? '';
   if (raw === '' || isUploadId(raw)) return raw;
-  throw fail('InvalidArgument', {
-    message: 'Invalid uploadId marker',
-    elements: { ArgumentName: 'upload-id-marker', ArgumentValue: raw },
-  });
+  throw invalidArgument('upload-id-marker', raw, 'Invalid uploadId marker');
 }
 
 interface Marker {

@@ -1,6 +1,6 @@
 /** GetBucketNotificationConfiguration, PutBucketNotificationConfiguration. */
 
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/common/ids.ts';
 import { bucketNotification } from '../../domain/configurations/families.ts';
@@ -27,24 +27,30 @@ import { type Configuring, document } from '../common/document.ts';
 const idMax = 255;
 const filterValueMax = 1024;
 
-const invalid = (name: string, input: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: input } });
-
 function checkRule({ Id = '', Event, Filter }: NotificationRule): void {
-  if (Id.length > idMax) throw invalid('Id', Id, `Id length should not exceed allowed limit of ${idMax}`);
+  if (Id.length > idMax)
+    throw invalidArgument('Id', Id, `Id length should not exceed allowed limit of ${idMax}`);
   for (const event of Event) {
     if (!eventPatterns.has(event))
-      throw invalid('Event', event, 'The event is not supported for notifications');
+      throw invalidArgument('Event', event, 'The event is not supported for notifications');
   }
   const names = new Set<string>();
   for (const { Name, Value } of Filter?.S3Key?.FilterRule ?? []) {
     const name = Name.toLowerCase();
     if (!filterNames.some((known) => known === name))
-      throw invalid('FilterRule.Name', Name, `filter rule name must be either ${filterNames.join(' or ')}`);
+      throw invalidArgument(
+        'FilterRule.Name',
+        Name,
+        `filter rule name must be either ${filterNames.join(' or ')}`,
+      );
     if (names.has(name))
-      throw invalid('FilterRule.Name', Name, `Cannot specify more than one ${name} rule in a filter.`);
+      throw invalidArgument(
+        'FilterRule.Name',
+        Name,
+        `Cannot specify more than one ${name} rule in a filter.`,
+      );
     if (utf8Length(Value) > filterValueMax)
-      throw invalid(
+      throw invalidArgument(
         'FilterRule.Value',
         Value,
         `Size of filter rule value cannot exceed ${filterValueMax} bytes in UTF-8 representation`,
@@ -64,7 +70,7 @@ function checkOverlaps(rules: readonly TargetedRule[]): void {
         (other) => eventsMeet(event, other.event) && keyFiltersOverlap(filter, other.filter),
       );
       if (met !== undefined)
-        throw invalid(
+        throw invalidArgument(
           'Event',
           event,
           'Configuration is ambiguously defined. Cannot have overlapping suffixes in two rules if the prefixes are overlapping for the same event type.',
@@ -83,10 +89,10 @@ async function checkTargets(
   for (const rule of rules) {
     const { arn } = rule;
     const sink = findSink(rule);
-    if (sink === undefined) throw invalid('ARN', arn, 'The ARN is not well formed');
+    if (sink === undefined) throw invalidArgument('ARN', arn, 'The ARN is not well formed');
     const target = ctx.config.SVC_NOTIFY_TARGETS.find(({ id }) => id === sink);
     if (target === undefined || (await explainUnserved(ctx, { account: owner, arn, target })) !== undefined)
-      throw invalid(arn, 'null', 'Unable to validate the following destination configurations');
+      throw invalidArgument(arn, 'null', 'Unable to validate the following destination configurations');
   }
 }
 
@@ -112,7 +118,7 @@ async function askTargets(ctx: Context, request: Configuring, rules: readonly Ta
   const refusing = await refusingTargets(ctx, asked, request);
   const arns = rules.filter((rule) => refusing.includes(findSink(rule) ?? '')).map(({ arn }) => arn);
   if (arns.length > 0)
-    throw invalid(
+    throw invalidArgument(
       [...new Set(arns)].join(', '),
       'null',
       'Unable to validate the following destination configurations',

@@ -2,7 +2,7 @@
  * GetObjectLockConfiguration and PutObjectLockConfiguration. Locks of versions are in `handlers/object/subresources.ts` and
  * `domain/objects/object-lock.ts`.
  */
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { objectLock } from '../../domain/configurations/families.ts';
@@ -76,12 +76,12 @@ function checkPeriod(period: DefaultRetention): void {
   for (const name of ['Days', 'Years'] as const) {
     const value = period[name];
     if (value === undefined || (value >= 1 && value <= periodMax[name])) continue;
-    throw fail('InvalidArgument', {
-      message:
-        value < 1
-          ? 'Default retention period must be a positive integer value.'
-          : 'Default retention period too large.',
-      elements: { ArgumentName: name, ArgumentValue: value },
-    });
+    throw invalidArgument(
+      name,
+      value,
+      value < 1
+        ? 'Default retention period must be a positive integer value.'
+        : 'Default retention period too large.',
+    );
   }
 }

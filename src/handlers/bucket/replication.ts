@@ -1,7 +1,7 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
 import { authorize } from '../../auth/authorize.ts';
 import { replicationService, roleAsker } from '../../auth/replication-role.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../domain/configurations/families.ts';
 import {
@@ -46,8 +46,6 @@ const visible = /^[\x21-\x7e]+$/;
 /** The values of Replication Time Control in the public API; others are refused. */
 const minutes = 15;
 
-const invalid = (name: string, input: string, message: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: input } });
 const failMissing = (element: string) =>
   fail(
     'InvalidRequest',
@@ -91,13 +89,17 @@ function checkText(
   { name, lengthMax }: { readonly name: string; readonly lengthMax: number },
 ): void {
   if (text !== undefined && (text.length > lengthMax || !visible.test(text)))
-    throw invalid(name, text.slice(0, echoMax), `${name} must be 1 to ${lengthMax} visible ASCII characters`);
+    throw invalidArgument(
+      name,
+      text.slice(0, echoMax),
+      `${name} must be 1 to ${lengthMax} visible ASCII characters`,
+    );
 }
 
 function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationRule): void {
   const { Bucket, Account, AccessControlTranslation, EncryptionConfiguration } = Destination;
   if (readDestination(Bucket) === undefined)
-    throw invalid(
+    throw invalidArgument(
       'Bucket',
       Bucket,
       'The destination must be the ARN of a bucket, arn:aws:s3:::<bucket> or arn:sluice:replication::<peer>:<bucket>',
@@ -156,7 +158,7 @@ async function checkPeer(
     await askPeer(ctx, { allowed, destination, peer }, signal);
   } catch (cause) {
     if (cause instanceof NotServed) throw failNoPeer(bucket, Destination, destination);
-    if (cause instanceof NotAllowed) throw invalid('Bucket', Destination.Bucket, cause.message);
+    if (cause instanceof NotAllowed) throw invalidArgument('Bucket', Destination.Bucket, cause.message);
     throw cause;
   }
 }
@@ -172,7 +174,7 @@ function failNoPeer(
     return failNoBucket(
       `The ARN ${Bucket} stands for a bucket at the replication peer ${peer}, which does not exist, or does not serve account ${owner}: use arn:sluice:replication::<peer>:<bucket>, or ask the operator for that peer; ${right}`,
     );
-  return invalid(
+  return invalidArgument(
     'Bucket',
     Bucket,
     `There is no replication peer ${peer}. If there is one, it does not serve account ${owner}: ${right}`,
@@ -239,7 +241,7 @@ const replicationDocument = document({
     });
     await checks.at({ path: 'Role', right: 'the ARN of a role: arn:aws:iam::<account>:role/<name>' }, () => {
       if (value.Role.length > roleMax || !roleArn.test(value.Role))
-        throw invalid('Role', value.Role, 'Invalid Role specified in replication configuration');
+        throw invalidArgument('Role', value.Role, 'Invalid Role specified in replication configuration');
     });
     for (const [index, rule] of value.Rule.entries()) {
       const path = `Rule[${index}]`;

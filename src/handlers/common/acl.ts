@@ -1,6 +1,6 @@
 /** ACLs of buckets and objects in bodies and headers, and owners in replies. */
 import { isAccount } from '../../auth/policy/statement.ts';
-import { fail, Refusal } from '../../base/errors.ts';
+import { fail, invalidArgument, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
   type AclOf,
@@ -164,10 +164,7 @@ export async function requestedAcl(ctx: Ctx, request: Named, of: AclOf): Promise
 function readCanned(of: AclOf, name: string) {
   const known = cannedAcl(of, name);
   if (known !== undefined) return known;
-  throw fail('InvalidArgument', {
-    message: `"${name}" is not a canned ACL`,
-    elements: { ArgumentName: 'acl', ArgumentValue: name },
-  });
+  throw invalidArgument('acl', name, `"${name}" is not a canned ACL`);
 }
 
 const checkCount = (count: number): void => {
@@ -186,11 +183,7 @@ async function readGrants(
   const grants: Grant[] = [];
   for (const item of items) {
     const [, kind, quoted, bare] = /^(id|uri|emailAddress)=(?:"([^"]*)"|([^"]+))$/i.exec(item.trim()) ?? [];
-    if (kind === undefined)
-      throw fail('InvalidArgument', {
-        message: 'Argument format not recognized',
-        elements: { ArgumentName: name, ArgumentValue: value },
-      });
+    if (kind === undefined) throw invalidArgument(name, value, 'Argument format not recognized');
     const read = granteeReaders[kind.toLowerCase() as keyof typeof granteeReaders];
     grants.push(await read(ctx, quoted ?? bare ?? '', permission));
   }
@@ -200,20 +193,14 @@ async function readGrants(
 /** @throws InvalidArgument */
 function userGrant(id: string, permission: Permission): Grant {
   if (isAccount(id)) return toUser(id, permission);
-  throw fail('InvalidArgument', {
-    message: 'Invalid id',
-    elements: { ArgumentName: 'CanonicalUser/ID', ArgumentValue: id },
-  });
+  throw invalidArgument('CanonicalUser/ID', id, 'Invalid id');
 }
 
 /** @throws InvalidArgument */
 function groupGrant(uri: string, permission: Permission): Grant {
   const group = groups.find((each) => groupUris[each] === uri);
   if (group !== undefined) return toGroup(group, permission);
-  throw fail('InvalidArgument', {
-    message: 'Invalid group uri',
-    elements: { ArgumentName: 'uri', ArgumentValue: uri },
-  });
+  throw invalidArgument('uri', uri, 'Invalid group uri');
 }
 
 /** @throws UnresolvableGrantByEmailAddress */

@@ -3,7 +3,7 @@
  * of a configuration are written once: they call `at` for each part that can be refused by itself.
  */
 import type { Awaitable } from '../../base/awaitable.ts';
-import { fail, Refusal } from '../../base/errors.ts';
+import { fail, invalidArgument, Refusal } from '../../base/errors.ts';
 import { drawId } from '../../domain/common/ids.ts';
 import type { Random } from '../../ports/random.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
@@ -102,15 +102,9 @@ export function withIds<R extends Named>(
   return rules.map((rule) => {
     const ID = rule.ID === undefined || rule.ID === '' ? drawId(random) : rule.ID;
     if (ID.length > idMax)
-      throw fail('InvalidArgument', {
-        message: `ID length should not exceed allowed limit of ${idMax}`,
-        elements: { ArgumentName: 'ID', ArgumentValue: ID },
-      });
+      throw invalidArgument('ID', ID, `ID length should not exceed allowed limit of ${idMax}`);
     if (ids.has(ID))
-      throw fail('InvalidArgument', {
-        message: 'Rule ID must be unique. Found same ID for more than one rule',
-        elements: { ArgumentName: 'ID', ArgumentValue: ID },
-      });
+      throw invalidArgument('ID', ID, 'Rule ID must be unique. Found same ID for more than one rule');
     ids.add(ID);
     // First, as in the schema, so that the stored text has the same order where the gateway drew the id.
     return Object.assign({ ID }, rule, { ID });

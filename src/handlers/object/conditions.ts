@@ -1,6 +1,6 @@
 /** Conditional headers, ranges and part numbers. */
 import { authorize } from '../../auth/authorize.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { type Conditions, isAnyEtag, presentRow } from '../../domain/objects/conditions.ts';
 import type { Slice } from '../../domain/objects/read-object.ts';
@@ -50,10 +50,7 @@ const readWriteConditions = (request: Authorized): Conditions | undefined => {
 
 function assertNamesEtag(name: string, list: string | undefined): void {
   if (list !== undefined && /^[\s,]*$/.test(list))
-    throw fail('InvalidArgument', {
-      message: `${name} is empty: it must be an ETag, a list of ETags or *.`,
-      elements: { ArgumentName: name, ArgumentValue: list },
-    });
+    throw invalidArgument(name, list, `${name} is empty: it must be an ETag, a list of ETags or *.`);
 }
 
 /**
@@ -77,14 +74,10 @@ export async function deleteConditions(
   request: AuthorizedInBucket,
 ): Promise<Conditions | undefined> {
   const size = header(request, 'if-match-size');
-  const modified = header(request, 'if-match-last-modified-time');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
-  const modifiedAt = parseHttpDate(modified);
-  if (modified !== undefined && modifiedAt === undefined)
-    throw unreadable('if-match-last-modified-time', modified);
   const conditions = toConditions({
     ...readWriteConditions(request),
-    ifModifiedAt: modifiedAt,
+    ifModifiedAt: readMatchedTime(request, 'if-match-last-modified-time'),
     ifSize: size === undefined ? undefined : Number(size),
   });
   const { key } = request;
@@ -154,11 +147,16 @@ async function seeHead(
   return { head, assertMayCompare };
 }
 
+/** A time that must be the one of what is deleted. @throws InvalidArgument where it is no HTTP date */
+export function readMatchedTime(request: Authorized, name: string): number | undefined {
+  const raw = header(request, name);
+  const time = parseHttpDate(raw);
+  if (raw !== undefined && time === undefined) throw unreadable(name, raw);
+  return time;
+}
+
 const unreadable = (name: string, value: string) =>
-  fail('InvalidArgument', {
-    message: `${name} cannot be understood`,
-    elements: { ArgumentName: name, ArgumentValue: value },
-  });
+  invalidArgument(name, value, `${name} cannot be understood`);
 
 /** Undefined when the copy does not depend on its source. */
 export const sourceConditions = (request: Authorized): Conditions | undefined =>
@@ -226,8 +224,9 @@ export function readPartNumber({ query }: Authorized): number {
   const raw = query.get('partNumber') ?? '';
   const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
   if (number >= 1 && number <= partNumberMax) return number;
-  throw fail('InvalidArgument', {
-    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
-    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
-  });
+  throw invalidArgument(
+    'partNumber',
+    raw,
+    `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
+  );
 }

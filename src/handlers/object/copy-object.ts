@@ -10,7 +10,7 @@ import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object.ts';
 import { parseAlgorithm } from '../../request/body.ts';
-import { defined, header } from '../../request/parameters.ts';
+import { defined, header, readChoice } from '../../request/parameters.ts';
 import { type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
@@ -45,9 +45,11 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
     );
   }
   const directives = {
-    metadata: directive(request, 'metadata-directive'),
-    tagging: directive(request, 'tagging-directive'),
+    metadata: readChoice(request, 'metadata-directive', directiveNames) ?? 'COPY',
+    tagging: readChoice(request, 'tagging-directive', directiveNames) ?? 'COPY',
   };
+  // There are no annotations to copy, so both have the same effect.
+  readChoice(request, 'object-annotation-directive', ['COPY', 'EXCLUDE']);
   refuseNoChange(request, source, directives);
   if (directives.tagging === 'COPY') await assertMayCopyTags(ctx, request, source);
   const sourceKey = await openSourceKey(ctx, request, source);
@@ -105,20 +107,11 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
 
 async function* empty(): AsyncGenerator<Uint8Array> {}
 
-type Directive = 'COPY' | 'REPLACE';
+const directiveNames = ['COPY', 'REPLACE'] as const;
+type Directive = (typeof directiveNames)[number];
 interface Directives {
   readonly metadata: Directive;
   readonly tagging: Directive;
-}
-
-function directive(request: AuthorizedInBucket, name: string): Directive {
-  const raw = header(request, name);
-  if (raw === undefined || raw === 'COPY') return 'COPY';
-  if (raw === 'REPLACE') return raw;
-  throw fail('InvalidArgument', {
-    message: `Unknown ${name}: it is COPY or REPLACE`,
-    elements: { ArgumentName: name, ArgumentValue: raw },
-  });
 }
 
 function copiedHeaders(input: ObjectHeaders, source: ObjectHeaders, directives: Directives): ObjectHeaders {

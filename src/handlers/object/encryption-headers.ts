@@ -17,7 +17,7 @@ import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
 import { arnName } from '../../ports/key-provider.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { header, utf8Length } from '../../request/parameters.ts';
+import { header, readFlag, utf8Length } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
@@ -68,7 +68,7 @@ export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncrypti
     const input = {
       keyId: readKeyId(request),
       context: readEncryptionContext(request),
-      bucketKey: readBucketKey(request),
+      bucketKey: readFlag(request, bucketKeyEnabled),
     };
     return { by: 'provider', ...input };
   }
@@ -78,7 +78,7 @@ export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncrypti
       `Server Side Encryption with AWS KMS managed key requires HTTP header ${method} : aws:kms`,
       asked,
     );
-  if (asked === undefined) return { by: 'default', bucketKey: readBucketKey(request) };
+  if (asked === undefined) return { by: 'default', bucketKey: readFlag(request, bucketKeyEnabled) };
   if (asked === encryptionNames.service) return { by: 'service' };
   if (asked === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
@@ -94,13 +94,6 @@ function readKeyId(request: Wired): string | undefined {
 export function assertKeyId(input: string, name: string): string {
   if (/^[\x21-\x7e]{1,512}$/.test(input)) return input;
   throw invalid(name, 'The key id is not 1 to 512 printable characters without spaces', input);
-}
-
-function readBucketKey(request: Wired): boolean | undefined {
-  const input = header(request, bucketKeyEnabled)?.toLowerCase();
-  if (input === undefined || input === 'true' || input === 'false')
-    return input === undefined ? undefined : input === 'true';
-  throw invalid(bucketKeyEnabled, `The value of ${bucketKeyEnabled} must be true or false`, input);
 }
 
 /** Base64 of a JSON object of texts. */

@@ -1,7 +1,7 @@
 /** GetObjectAttributes: the chosen facts about an object, its parts in pages. */
 import { authorize } from '../../auth/authorize.ts';
 import { openKeyUser } from '../../auth/session/key-user.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertMayDecrypt } from '../../domain/content/provider-key.ts';
 import { contentSize } from '../../domain/content/segments.ts';
@@ -65,10 +65,11 @@ function readRequested(request: AuthorizedInBucket): ReadonlySet<Attribute> {
   if (names.length === 0) throw fail('InvalidRequest', 'The object-attributes header is missing or empty.');
   const known = names.map((name) => attributes.find((attribute) => attribute === name));
   if (known.includes(undefined)) {
-    throw fail('InvalidArgument', {
-      message: `Invalid attribute name specified: each is one of ${attributes.join(', ')}`,
-      elements: { ArgumentName: 'object-attributes', ArgumentValue: raw ?? '' },
-    });
+    throw invalidArgument(
+      'object-attributes',
+      raw ?? '',
+      `Invalid attribute name specified: each is one of ${attributes.join(', ')}`,
+    );
   }
   return new Set(known.filter((each) => each !== undefined));
 }
@@ -116,10 +117,7 @@ function numberIn(request: AuthorizedInBucket, name: string, fallback: number): 
   const raw = header(request, name);
   if (raw === undefined) return fallback;
   if (!/^\d{1,9}$/.test(raw)) {
-    throw fail('InvalidArgument', {
-      message: `${name} must be a number`,
-      elements: { ArgumentName: name, ArgumentValue: raw },
-    });
+    throw invalidArgument(name, raw, `${name} must be a number`);
   }
   return name === 'max-parts' ? Math.min(Number(raw), listingPageMax) : Number(raw);
 }

@@ -3,7 +3,7 @@
  * it, and CompleteMultipartUpload or AbortMultipartUpload end it.
  */
 import { openKeyUser } from '../../auth/session/key-user.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import { type ChecksumAlgorithm, checksumFacts } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
@@ -30,7 +30,7 @@ import { defined, header, isOneOf, readUploadName } from '../../request/paramete
 import { type Authorized, type AuthorizedInBucket, establish } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
-import { readPartNumber, writeConditions } from './conditions.ts';
+import { readMatchedTime, readPartNumber, writeConditions } from './conditions.ts';
 import { openCopySource, readCopied, sourceHeaders } from './copy-source.ts';
 import {
   encryptionHeaders,
@@ -226,10 +226,11 @@ function copyRange(raw: string | undefined, size: number): Slice {
     return { start: Number(low), end: Number(high) };
   if (low !== '' && Number(low) <= Number(high) && Number(low) >= size)
     throw fail('InvalidRequest', 'The specified copy range is invalid for the source object size');
-  throw fail('InvalidArgument', {
-    message: `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
-    elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },
-  });
+  throw invalidArgument(
+    'copy-source-range',
+    raw,
+    `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
+  );
 }
 
 // CompleteMultipartUpload.
@@ -306,10 +307,7 @@ const toChecksums = (part: CompletedPart): ListedPart['checksums'] =>
 function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
   const rawSize = header(request, 'mp-object-size');
   if (rawSize !== undefined && !/^-?\d{1,15}$/.test(rawSize)) {
-    throw fail('InvalidArgument', {
-      message: 'mp-object-size must be a number of bytes',
-      elements: { ArgumentName: 'mp-object-size', ArgumentValue: rawSize },
-    });
+    throw invalidArgument('mp-object-size', rawSize, 'mp-object-size must be a number of bytes');
   }
   const rawType = header(request, 'checksum-type')?.toUpperCase();
   if (rawType !== undefined && !isOneOf(checksumTypes, rawType))
@@ -324,6 +322,8 @@ function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
 // AbortMultipartUpload: idempotent; the parts go to the deletion queue.
 
 export const AbortMultipartUpload: HandlerOf<'AbortMultipartUpload'> = async (ctx, request) => {
-  await abortUpload(ctx, readUploadName(request), request);
+  const { record, requestId } = request;
+  const ifInitiatedAt = readMatchedTime(request, 'if-match-initiated-time');
+  await abortUpload(ctx, readUploadName(request), { record, requestId, ...defined({ ifInitiatedAt }) });
   return emptyReply(204);
 };

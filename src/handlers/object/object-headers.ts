@@ -1,7 +1,7 @@
 /** The headers of an object: what a write sets, and what a read shows (public API "Object metadata"). */
 
 import { isAllowed } from '../../auth/authorize.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { bucketLifecycle, readRules } from '../../domain/configurations/families.ts';
@@ -152,10 +152,7 @@ export function checkStoredHeaders({ system: sent = {}, ...others }: ObjectHeade
 }
 
 const notStored = (name: string) =>
-  fail('InvalidArgument', {
-    message: 'No such header is stored with an object.',
-    elements: { ArgumentName: 'headers', ArgumentValue: name.slice(0, 128) },
-  });
+  invalidArgument('headers', name.slice(0, 128), 'No such header is stored with an object.');
 
 export const quoted = (etag: string): string => `"${etag}"`;
 
@@ -346,9 +343,9 @@ function readRetention(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket)
       elements: { ArgumentName: mode === undefined ? modeHeader : dateHeader },
     });
   }
-  if (!isOneOf(retentionModes, mode)) throw invalid('Unknown wormMode directive.', modeHeader, mode);
+  if (!isOneOf(retentionModes, mode)) throw invalidArgument(modeHeader, mode, 'Unknown wormMode directive.');
   if (parseIsoTime(until) === undefined)
-    throw invalid('The retain until date must be provided in ISO 8601 format', dateHeader, until);
+    throw invalidArgument(dateHeader, until, 'The retain until date must be provided in ISO 8601 format');
   return futureRetention(ctx, { mode, until }, dateHeader);
 }
 
@@ -360,18 +357,15 @@ export function futureRetention(
 ): Retention {
   const retainUntil = Date.parse(until);
   if (retainUntil <= clock.now())
-    throw invalid('The retain until date must be in the future!', argument, until);
+    throw invalidArgument(argument, until, 'The retain until date must be in the future!');
   return { mode, retainUntil };
 }
 
 function readLegalHold(request: AuthorizedInBucket): boolean | undefined {
   const raw = header(request, holdHeader);
   if (raw === undefined || raw === 'ON' || raw === 'OFF') return raw && raw === 'ON';
-  throw invalid("Legal Hold must be either of 'ON' or 'OFF'", holdHeader, raw);
+  throw invalidArgument(holdHeader, raw, "Legal Hold must be either of 'ON' or 'OFF'");
 }
-
-const invalid = (message: string, ArgumentName: string, ArgumentValue: string) =>
-  fail('InvalidArgument', { message, elements: { ArgumentName, ArgumentValue } });
 
 /** The headers of a version's lock, for callers with the permission to read it. */
 export async function lockHeaders(

@@ -1,7 +1,7 @@
 /** The requests by which another site brings its versions: ReplicateObject, ReplicateUpload, ReplicateState, ReplicateDelete. */
 import { authorize } from '../../auth/authorize.ts';
 import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl } from '../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../domain/access/object-ownership.ts';
@@ -158,10 +158,11 @@ function readDocumentLength(request: AuthorizedInBucket): number {
   const raw = header(request, lengthHeader) ?? '';
   const length = /^\d{1,7}$/.test(raw) ? Number(raw) : 0;
   if (length > 0 && length <= replicaDocumentMax) return length;
-  throw fail('InvalidArgument', {
-    message: `${lengthHeader} must be the length of the document in bytes, 1 to ${replicaDocumentMax}.`,
-    elements: { ArgumentName: lengthHeader, ArgumentValue: raw.slice(0, 64) },
-  });
+  throw invalidArgument(
+    lengthHeader,
+    raw.slice(0, 64),
+    `${lengthHeader} must be the length of the document in bytes, 1 to ${replicaDocumentMax}.`,
+  );
 }
 
 /** Reads the document; the content stays a stream. @throws InvalidArgument, IncompleteBody, SlowDown */
@@ -215,20 +216,14 @@ async function* resumed(
 function readReplicaId({ query }: AuthorizedInBucket, name: 'replica' | 'replica-state'): string {
   const version = query.get(name) ?? '';
   if (/^[0-9a-f]{32}$/.test(version)) return version;
-  throw fail('InvalidArgument', {
-    message: `${name} must be a version id of 32 hexadecimal digits.`,
-    elements: { ArgumentName: name, ArgumentValue: version.slice(0, 64) },
-  });
+  throw invalidArgument(name, version.slice(0, 64), `${name} must be a version id of 32 hexadecimal digits.`);
 }
 
 /** @throws MalformedJSON, InvalidArgument where the query names another version, or what a write with such headers is refused with */
 function readDocument(bytes: Uint8Array, version: string): ReplicaDocument {
   const document = checkColumns('sent', readReplica(bytes));
   if (document.version !== version)
-    throw fail('InvalidArgument', {
-      message: 'The query and the document name different versions.',
-      elements: { ArgumentName: 'version', ArgumentValue: document.version },
-    });
+    throw invalidArgument('version', document.version, 'The query and the document name different versions.');
   if (document.marker) return bareMarker(document);
   const storageClass = findStorageClassName(document.storageClass);
   if (storageClass === undefined)

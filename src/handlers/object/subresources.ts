@@ -1,6 +1,6 @@
 /** What an object has beside its content: retention and legal hold, ACL, tags, restored copies, and its encryption. */
 import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
-import { fail } from '../../base/errors.ts';
+import { fail, invalidArgument } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, assertUnblocked, readOwnership } from '../../domain/access/object-ownership.ts';
@@ -218,10 +218,7 @@ function parseDays({ body }: AuthorizedInBucket): number {
     throw fail('NotImplemented', 'A restore cannot select from the content.');
   if (Days === undefined) throw fail('MalformedXML', 'Days is required');
   if (Days >= 1 && Days <= daysMax) return Days;
-  throw fail('InvalidArgument', {
-    message: `Days must be from 1 to ${daysMax}`,
-    elements: { ArgumentName: 'Days', ArgumentValue: Days },
-  });
+  throw invalidArgument('Days', Days, `Days must be from 1 to ${daysMax}`);
 }
 
 const providerKeyIn = (body: Uint8Array) =>

@@ -378,6 +378,10 @@ export interface ElementOptions {
 
 const none: readonly Node[] = [];
 
+/** Elements of the public API that no schema reads. A client that sends one has made no mistake, so the refusal says so. */
+const leftOut =
+  /(?:^Rep\w+\/Rule\/Filter(?:\/And)?\/Not|\/(?:UseSourceMultiRegionKey|(?:Default)?EventHold(?:Duration)?)|PointRequest\/(?:Scope|Tags)|^CreateBucketConfiguration\/(?:Location|Bucket))$/;
+
 /** Named elements: written in the order of the fields, read in any order. */
 export function element<F extends Fields>(
   fields: F,
@@ -398,8 +402,10 @@ export function element<F extends Fields>(
     for (const child of node.children) {
       const slot = slots.get(child.name) ?? slots.get('*');
       if (slot === undefined) {
+        const path = formatPath(child);
+        if (leftOut.test(path)) throw fail('NotImplemented', `${path} is not implemented.`);
         if (unknown === 'ignore') continue;
-        throw malformed(`${formatPath(child)} is not known here`);
+        throw malformed(`${path} is not known here`);
       }
       const others = found[slot];
       if (others === undefined) found[slot] = [child];

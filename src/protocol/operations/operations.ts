@@ -340,7 +340,12 @@ export const operations = {
     events: ['ObjectTagging:Delete'],
   },
   GetObjectRetention: { on: 'GET object ?retention', about: 'version' },
-  PutObjectRetention: { on: 'PUT object ?retention', about: 'version', also: bypass },
+  PutObjectRetention: {
+    on: 'PUT object ?retention',
+    about: 'version',
+    also: bypass,
+    events: ['ObjectRetention:Put'],
+  },
   GetObjectLegalHold: { on: 'GET object ?legal-hold', about: 'version' },
   PutObjectLegalHold: { on: 'PUT object ?legal-hold', about: 'version' },
   UpdateObjectEncryption: { adds: true, on: 'PUT object ?encryption', about: 'version' },

@@ -19,17 +19,10 @@ import { grantee } from './access.ts';
 import { configuration, retentionModes } from './common.ts';
 import { tag } from './object.ts';
 
-/**
- * Newer SDKs also send Location, Bucket (both for directory buckets) and Tags. They are read, so that a handler can
- * honour or refuse them instead of dropping them unseen.
- */
+/** Location and Bucket are of directory buckets, which the codec refuses. */
 export const createBucketConfiguration = element(
   {
     LocationConstraint: optional(token),
-    Location: optional(element({ Name: optional(token), Type: optional(token) }, { unknown: 'ignore' })),
-    Bucket: optional(
-      element({ DataRedundancy: optional(token), Type: optional(token) }, { unknown: 'ignore' }),
-    ),
     Tags: optional(many(tag, { name: 'Tag', ...limitedByHandler })),
   },
   { unknown: 'ignore' },

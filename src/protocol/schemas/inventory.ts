@@ -18,12 +18,15 @@ const optionalFields = [
   'ObjectLockRetainUntilDate',
   'ObjectLockMode',
   'ObjectLockLegalHoldStatus',
+  'ObjectLockEventHoldStatus',
+  'ObjectLockEventHoldDuration',
   'IntelligentTieringAccessTier',
   'BucketKeyStatus',
   'ChecksumAlgorithm',
   'ObjectAccessControlList',
   'ObjectOwner',
   'LifecycleExpirationDate',
+  'IntelligentTieringReferenceDate',
 ] as const;
 
 /** Root `InventoryConfiguration`. */

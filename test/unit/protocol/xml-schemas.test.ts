@@ -253,24 +253,26 @@ test('a condition that we do not know refuses the Delete instead of deleting wit
   ).toThrow('Delete/Object/IfNewer is not known here');
 });
 
-test('a CreateBucketConfiguration of any SDK is read, and nothing of it is dropped unseen', () => {
-  const body = read(
-    createBucketConfiguration,
-    'CreateBucketConfiguration',
-    `<CreateBucketConfiguration ${namespace}><LocationConstraint> eu-west-1 </LocationConstraint>
-      <Location><Name>usw2-az1</Name><Type>AvailabilityZone</Type></Location>
-      <Bucket><DataRedundancy>SingleAvailabilityZone</DataRedundancy><Type>Directory</Type></Bucket>
-      <Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags></CreateBucketConfiguration>`,
-  );
-  expect(body).toEqual({
-    LocationConstraint: 'eu-west-1',
-    Location: { Name: 'usw2-az1', Type: 'AvailabilityZone' },
-    Bucket: { DataRedundancy: 'SingleAvailabilityZone', Type: 'Directory' },
-    Tags: [{ Key: 'a', Value: 'b' }],
-  });
+test('a CreateBucketConfiguration of any SDK is read, and one of a directory bucket is refused', () => {
+  const readBody = (inner: string) =>
+    read(
+      createBucketConfiguration,
+      'CreateBucketConfiguration',
+      `<CreateBucketConfiguration ${namespace}>${inner}</CreateBucketConfiguration>`,
+    );
+  const tags = '<Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags>';
   expect(
-    read(createBucketConfiguration, 'CreateBucketConfiguration', '<CreateBucketConfiguration/>'),
-  ).toEqual({});
+    readBody(`<LocationConstraint> eu-west-1 </LocationConstraint><Further/>
+      ${tags}`),
+  ).toEqual({ LocationConstraint: 'eu-west-1', Tags: [{ Key: 'a', Value: 'b' }] });
+  expect(readBody('')).toEqual({});
+  for (const [name, inner] of [
+    ['Location', '<Name>usw2-az1</Name><Type>AvailabilityZone</Type>'],
+    ['Bucket', '<DataRedundancy>SingleAvailabilityZone</DataRedundancy><Type>Directory</Type>'],
+  ])
+    expect(() => readBody(`${tags}<${name}>${inner}</${name}>`)).toThrow(
+      `CreateBucketConfiguration/${name} is not implemented`,
+    );
 });
 
 test('an error has no namespace, and its further elements follow the message', () => {
