@@ -145,7 +145,7 @@ export const accessRows = {
         noResource('The handler asks the policies about each question, as ExplainDecision would.'),
       ]),
     ),
-    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. Each question needs the permission of ExplainDecision; one without it, or with an error, is answered by `refused`.',
+    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. `refused` answers a question that fails, or that ExplainDecision would refuse.',
     reads: true,
     body: jsonObject({
       questions: jsonList(jsonObject({ ...asked, action: jsonText() }), { min: 1, max: 200 }),

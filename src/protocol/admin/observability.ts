@@ -101,7 +101,7 @@ export const observabilityRows = {
     on: 'GET /requests',
     names: { bucket: scope('buckets/{bucket}/requests'), account: mention('accounts/{account}/requests') },
     lists: { requests: ofBucketAndAccount },
-    doc: 'Lists the last requests of the storage protocol to this node, the oldest first. `after` continues; `lost` counts requests that were overwritten before this reader came.',
+    doc: 'Lists the last requests of the storage protocol to this node, the oldest first. `after` continues; `lost` counts requests that were overwritten before.',
     query: {
       ...filter,
       ...following,
@@ -131,7 +131,7 @@ export const observabilityRows = {
     on: 'GET /logs',
     names: { bucket: scope('buckets/{bucket}/logs'), account: mention('accounts/{account}/logs') },
     lists: { lines: ofBucketAndAccount },
-    doc: 'Lists the last lines of the log of this node, the oldest first. `after` continues; `lost` counts lines that were overwritten before this reader came.',
+    doc: 'Lists the last lines of the log of this node, the oldest first. `after` continues; `lost` counts lines that were overwritten before.',
     query: {
       level: jsonOptional(level),
       ...filter,
@@ -144,7 +144,7 @@ export const observabilityRows = {
   },
   GetRequestHistory: {
     on: 'GET /requests/history',
-    doc: 'Shows requests of the storage protocol to this node over the last minutes: how many, refused (4xx), failed (5xx), and the time until their replies began.',
+    doc: 'Counts requests of the storage protocol to this node over the last minutes: all, refused (4xx), failed (5xx), and the time until their replies began.',
     query: {
       minutes: jsonOptional(
         jsonInteger({ min: 1, max: 1_440, doc: 'How far back; 15 unless given. More than 288 are summed.' }),
@@ -164,7 +164,7 @@ export const observabilityRows = {
       id: noResource('Traces of denied buckets are left out.'),
     },
     lists: { traces: ['buckets/{bucket}'] },
-    doc: 'Lists the traces that the processes of all gateways keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes of other gateways that have not answered.',
+    doc: 'Lists the traces that all gateways keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes that have not answered.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
       operation: jsonOptional(operation),
@@ -199,7 +199,7 @@ export const observabilityRows = {
   },
   GetSupportBundle: {
     on: 'GET /support-bundle',
-    doc: 'Writes an archive to attach to a problem report: settings without secrets, versions, health, workers, last errors, metrics and traces.',
+    doc: 'Writes an archive to attach to a problem report: settings, versions, health, workers, errors, metrics and traces, without secrets.',
     media: ['application/x-tar'],
     audited: true,
   },
