@@ -98,7 +98,7 @@ export const accessRows = {
         'The name in the answer of a policy that the question replaces: its text is not read.',
       ),
     },
-    doc: 'Says whether a caller may do something, and which statement decides it, also with a policy document that is not stored; nothing is executed.',
+    doc: 'Says whether a caller may do something, and which statement decides it, also with a policy document that is not stored.',
     reads: true,
     /** Neither `accessKey` nor `principal`: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
     body: jsonObject({

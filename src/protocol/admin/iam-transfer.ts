@@ -81,7 +81,7 @@ export const iamTransferRows = {
       accessKey: noResource('It belongs to the user or the root.'),
       secretKey: noResource('A secret.'),
     },
-    doc: 'Creates what exported records name, and with `overwrite` changes what differs from them; says for each record what was done, or with `dryRun` what would be.',
+    doc: 'Creates what exported records name, and with `overwrite` changes what differs; says for each record what was done, or with `dryRun` what would be.',
     takesSecret: true,
     records: ['imported'],
     body: jsonObject({

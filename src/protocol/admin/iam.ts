@@ -337,7 +337,7 @@ export const mfaRows = {
   EnableOwnMfaDevice: {
     on: 'PUT /session/mfa-devices/:device',
     records: ['devices'],
-    doc: 'Enables a virtual MFA device for the caller itself, with two codes that it shows one after the other, where IAM allows iam:EnableMFADevice.',
+    doc: 'Enables a virtual MFA device for the caller itself, with two codes in a row, where IAM allows iam:EnableMFADevice.',
     callers: 'known',
     takesSecret: true,
     body: mfaCodes,
@@ -354,7 +354,7 @@ export const mfaRows = {
   DeleteOwnMfaDevice: {
     on: 'DELETE /session/mfa-devices/:device',
     records: ['devices'],
-    doc: 'Deactivates an MFA device of the caller itself where it is enabled, and deletes it, where IAM allows iam:DeactivateMFADevice and iam:DeleteVirtualMFADevice.',
+    doc: 'Deactivates and deletes an MFA device of the caller itself, where IAM allows iam:DeactivateMFADevice and iam:DeleteVirtualMFADevice.',
     callers: 'known',
   },
 } as const satisfies AdminRows;

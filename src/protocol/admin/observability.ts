@@ -199,7 +199,7 @@ export const observabilityRows = {
   },
   GetSupportBundle: {
     on: 'GET /support-bundle',
-    doc: 'Writes an archive to attach to a problem report: settings, versions, health, workers, errors, metrics and traces, without secrets.',
+    doc: 'Writes an archive for a problem report: settings, versions, health, workers, errors, metrics and traces, without secrets.',
     media: ['application/x-tar'],
     audited: true,
   },
