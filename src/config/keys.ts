@@ -246,7 +246,7 @@ export const keySettings = {
   ...providerSettings,
   SVC_KEY_ACCOUNTS: {
     kind: 'JSON object',
-    doc: 'The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',
+    doc: 'The accounts that may use each key of a provider other than `local-hsm`: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',
     fallback: '{}',
     read: keyAccounts,
   },

@@ -41,6 +41,9 @@ export const logins = table({
 });
 export interface LoginRow extends RowOf<typeof logins> {}
 
+/** A log-in beyond this number ends another one: the scans that list and count them stay one page. */
+export const loginsMax = 1_000;
+
 const loginsAt: At<typeof logins> = { table: logins, in: { slot: 0 } };
 
 export const findLogin = (
@@ -54,6 +57,16 @@ export function scanLogins(
   { after, limit }: { readonly after?: string | undefined; readonly limit: number },
 ): Promise<readonly Stored<LoginRow>[]> {
   return metadata.scan(loginsAt, after === undefined ? {} : { after: { id: after } }).next(limit);
+}
+
+/** Ends the log-ins of an access key that signs no more requests: they stay ended when it is made active again. */
+export async function removeLoginsOf(
+  metadata: Pick<MetadataStore, 'scan' | 'commit'>,
+  accessKey: string,
+): Promise<void> {
+  for (const { row, revision } of await scanLogins(metadata, { limit: loginsMax }))
+    if (row.accessKey === accessKey)
+      await commitLogin(metadata, { remove: { id: row.id }, expect: revision }, []);
 }
 
 export const commitLogin = (

@@ -36,7 +36,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   DeleteConflict: { status: 409, message: 'The entity still has subordinate entities.' },
   DrainRefused: {
     status: 503,
-    message: 'The clusters that this write may go to are being drained. Please try again later.',
+    message: 'The clusters that this write may go to take no new objects. Please try again later.',
     retryAfter: 300,
   },
   EntityAlreadyExists: { status: 409, message: 'The entity already exists.' },

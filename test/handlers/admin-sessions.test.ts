@@ -199,6 +199,33 @@ describe('a log-in ends', () => {
     await iam('UpdateAccessKey', { ...key, Status: 'Inactive' });
     expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(403);
     expect((await browser.send('GET', '/admin/v1/session')).status).toBe(403);
+    expect(
+      JSON.parse((await world.as({ credential: operator }).get('/admin/v1/logins')).text).logins,
+    ).toEqual([]);
+    await iam('UpdateAccessKey', { ...key, Status: 'Active' });
+    expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(403);
+  });
+
+  test('with the access key of a root, also where the key is made active again or imported again', async () => {
+    await using world = await openGateway();
+    const admin = world.as({ credential: operator });
+    const send = async (method: string, path: string, body?: object) => {
+      const text = body === undefined ? {} : { body: JSON.stringify(body) };
+      const answer = await admin.send(method, `/admin/v1/accounts${path}`, text);
+      expect(answer.status, answer.text).toBeLessThan(300);
+      return answer.text === '' ? {} : JSON.parse(answer.text);
+    };
+    const first = await send('POST', '', { account: 'eve' });
+    const second = await send('POST', '/eve/root-keys');
+    const open = ({ accessKey, secretKey }: Record<string, string>) =>
+      openBrowser(world, logIn(world, { accessKey: accessKey ?? '', secretKey: secretKey ?? '' }));
+    const [browser, other] = [await open(first), await open(second)];
+    for (const status of ['Inactive', 'Active'])
+      await send('PUT', `/eve/root-keys/${first.accessKey}`, { status });
+    expect((await browser.send('GET', '/admin/v1/session')).status).toBe(403);
+    expect((await other.send('GET', '/admin/v1/session')).status).toBe(200);
+    await send('DELETE', `/eve/root-keys/${second.accessKey}`);
+    expect(JSON.parse((await admin.get('/admin/v1/logins')).text).logins).toEqual([]);
   });
 });
 

@@ -73,6 +73,9 @@ describe('over restarts', () => {
       expect.stringContaining('"reason":"SVC_POOL_CLUSTERS leaves out a, where chunks may be"'),
     ]);
     expect(await admin.must('GET', '/clusters/a')).toMatchObject({ state: 'live', listed: false });
+    const warning = 'SVC_POOL_CLUSTERS leaves out a, where chunks may be: list it again';
+    expect(await admin.must('GET', '/status')).toMatchObject({ ok: false, warnings: [warning] });
+    expect(await admin.must('GET', '/storage/health')).toMatchObject({ ok: false, warnings: [warning] });
     const answer = await world.client.get('/bucket/key');
     expect([answer.status, answer.code]).toEqual([503, 'ServiceUnavailable']);
   });

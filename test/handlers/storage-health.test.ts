@@ -7,6 +7,7 @@ import type { Context } from '../../src/context.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/buckets.ts';
 import { keepHealthHistory } from '../../src/workers/retention.ts';
+import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import {
   backends,
@@ -98,6 +99,44 @@ describe('a part that is away', () => {
     });
     expect((await ask(world, 'data')).pools).toHaveLength(1);
     expect((await world.anonymous.get('/readyz')).status).toBe(200);
+  });
+
+  test.each([
+    ['has the weight 0', ['PUT', 'weight', { weight: 0 }], ['PUT', 'weight', { weight: 1 }]],
+    ['drains', ['POST', 'drain', { mode: 'readonly' }], ['POST', 'undrain', undefined]],
+  ] as const)('is named where every cluster %s, because writes are refused', async (_, close, open) => {
+    await using world = await openGateway(clustered({}));
+    const admin = operatorOf(world);
+    await world.client.put('/bucket');
+    const each = async ([method, verb, body]: typeof close | typeof open) => {
+      for (const id of ['a', 'b']) await admin.must(method, `/clusters/${id}/${verb}`, body);
+    };
+    await each(close);
+    const refused = await world.client.put('/bucket/key', { body: 'content' });
+    expect([refused.status, refused.code, refused.text]).toEqual([
+      503,
+      'DrainRefused',
+      expect.stringContaining('take no new objects'),
+    ]);
+    expect(await ask(world, 'health')).toMatchObject({
+      ok: false,
+      warnings: ['no cluster takes new objects: undrain one, or give one a weight above 0'],
+    });
+    await admin.must('PUT', '/buckets/bucket/placement', { placement: { a: 1 } });
+    await each(open);
+    expect(await ask(world, 'health')).toEqual({ ok: true, warnings: [], source: '' });
+    expect((await world.client.put('/bucket/key', { body: 'content' })).status).toBe(200);
+  });
+
+  test('no cluster of weight is needed where the class of new objects is pinned to one', async () => {
+    await using world = await openGateway({
+      settings: { SVC_POOL_CLUSTERS: 'a,b', SVC_STORAGE_CLASSES: 'default@a' },
+    });
+    const admin = operatorOf(world);
+    for (const id of ['a', 'b']) await admin.must('PUT', `/clusters/${id}/weight`, { weight: 0 });
+    expect(await ask(world, 'health')).toEqual({ ok: true, warnings: [], source: '' });
+    await admin.must('POST', '/clusters/a/drain', { mode: 'readonly' });
+    expect((await ask(world, 'health')).ok).toBe(false);
   });
 
   test('a cluster whose directory is removed is named by a warning, and its pool is listed with state error', async () => {

@@ -1,4 +1,4 @@
-/** The warnings at the start about keys without accounts. */
+/** The warnings at the start about keys without accounts, and about proxies. */
 import { expect, test } from 'vitest';
 import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
 import { keyOf, writeKeyFile } from '../support/encryption.ts';
@@ -24,4 +24,16 @@ test('a start with several accounts names the keys that encrypt for none of them
   ]);
   expect(await warningsOf([alice])).toEqual([]);
   expect(await warningsOf([alice, bob], { SVC_KMS_DEFAULT_KEY_ID: 'bare' })).toEqual([]);
+});
+
+test.each([
+  ['0.0.0.0/0', 1],
+  ['10.0.0.0/8, ::/0', 1],
+  ['::ffff:0:0/96', 1],
+  ['10.0.0.0/8, 2001:db8::/96, 0.0.0.0', 0],
+])('a start that trusts the proxies %s has %i warnings that every client is one', async (proxies, count) => {
+  const env = { SVC_CREDENTIALS: JSON.stringify([alice]), SVC_TRUSTED_PROXIES: proxies };
+  const { warnings, faults } = await loadConfiguration({ env, flags: {}, prepares: false });
+  expect(faults).toEqual([]);
+  expect(warnings.filter((warning) => warning.includes('SVC_TRUSTED_PROXIES'))).toHaveLength(count);
 });

@@ -291,6 +291,37 @@ test('certificates are read again when they change, and a bad change keeps the o
   expect(await visit(url)).toBe('sluice test two: secure true');
 });
 
+test.each([
+  ['has expired', tls.expired, '2020-02-01T00:00:00.000Z'],
+  ['is not valid yet', tls.early, '2099-12-30T00:00:00.000Z'],
+] as const)(
+  'a certificate that %s is a warning, at the start and when it is read again',
+  async (why, pair, notAfter) => {
+    const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };
+    const write = ({ cert, key }: { readonly cert: string; readonly key: string }) => {
+      writeFileSync(files.SVC_TLS_CERT_FILE, cert);
+      writeFileSync(files.SVC_TLS_KEY_FILE, key);
+    };
+    const warning = `the TLS certificate ${why}: clients refuse it`;
+    write(pair);
+    const { url, logged, fields } = await serveStub(async () => text('ok'), { ...files, tlsIntervalMs: 20 });
+    expect(logged).toEqual([warning]);
+    expect(fields[0]).toMatchObject({
+      file: files.SVC_TLS_CERT_FILE,
+      notAfter: expect.stringContaining(notAfter.slice(0, 10)),
+    });
+    expect(await visit(url)).toContain('ok');
+    const waitFor = (text: string) =>
+      vi.waitFor(() => expect(logged.at(-1)).toContain(text), { timeout: 120_000, interval: 10 });
+    write(tls.one);
+    await waitFor('was reloaded');
+    write(pair);
+    await waitFor(warning);
+  },
+);
+
 test('a plain HTTP connection to a TLS port is closed, and others are not affected', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));

@@ -7,7 +7,7 @@ import { fail, type Refusal } from '../../base/errors.ts';
 import { areEqual, equalsHex, toHex } from '../../base/text/hex.ts';
 import { toNetwork } from '../../base/text/ip-address.ts';
 import { type Recorder, recorded } from '../../domain/common/recorder.ts';
-import { commitLogin, findLogin, type LoginRow, scanLogins } from '../../metadata/logins.ts';
+import { commitLogin, findLogin, type LoginRow, loginsMax, scanLogins } from '../../metadata/logins.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Credential, Credentials } from '../../ports/credentials.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
@@ -29,8 +29,6 @@ interface LoginContext {
   readonly random: Random;
 }
 
-/** A log-in beyond this number ends another one: the scans that list and count them stay one page. */
-const loginsMax = 1_000;
 /** Of one access key; a further one ends the oldest. */
 const loginsOfKeyMax = 20;
 /** `seenAt` is written at most this often. */

@@ -121,7 +121,7 @@ const unconstrained: Constraints = {};
 
 /** The placement rules of the settings for the storage class, and of the bucket. */
 export function readConstraints(
-  { config }: Pick<Ctx, 'config'>,
+  { config }: { readonly config: Pick<Context['config'], 'SVC_STORAGE_CLASSES'> },
   { bucket, storageClass }: Placing,
 ): Constraints {
   const { SVC_STORAGE_CLASSES: classes } = config;

@@ -8,7 +8,7 @@ import type { Context } from '../../context.ts';
 import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
 import { isStorageFull } from '../../ports/chunk-store.ts';
 import type { At } from '../../ports/metadata-store.ts';
-import { type Extent, type ObjectBytes, unknownSize } from '../../ports/object-bytes.ts';
+import { type ClusterView, type Extent, type ObjectBytes, unknownSize } from '../../ports/object-bytes.ts';
 import { drawId } from '../common/ids.ts';
 
 type Ctx = Pick<
@@ -158,10 +158,14 @@ async function gather(bytes: Pick<ObjectBytes, 'read'>, extent: Extent): Promise
 
 /** Reports a cluster that the settings leave out while it may hold chunks: the operator must learn that immediately. */
 async function checkListed({ clusterStates, config }: Ctx): Promise<void> {
-  const { leftOut } = await clusterStates.view();
-  const { list } = dataBackends[config.SVC_DATA_BACKEND];
-  if (leftOut.length > 0) throw new Error(`${list} leaves out ${leftOut.join(', ')}, where chunks may be`);
+  const view = await clusterStates.view();
+  if (view.leftOut.length > 0) throw new Error(describeLeftOut(config, view));
 }
+
+export const describeLeftOut = (
+  { SVC_DATA_BACKEND: backend }: Pick<Context['config'], 'SVC_DATA_BACKEND'>,
+  { leftOut }: Pick<ClusterView, 'leftOut'>,
+): string => `${dataBackends[backend].list} leaves out ${leftOut.join(', ')}, where chunks may be`;
 
 /** Reports a disk below its reserve immediately, without waiting for the next probe. */
 function withDiskSpace({ diskSpace }: Ctx, state: ComponentState): ComponentState {

@@ -4,7 +4,9 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  * Below: the events for an application that embeds the gateway.
  */
+
 import { memoizeEach } from '../../base/bounded-cache.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import { laneSlot, queuedTask } from '../../metadata/background/hourly-queues.ts';
 import type { NotifyTask } from '../../metadata/records/queues.ts';
@@ -315,7 +317,7 @@ export function withApplicationSink(sinks: EventSinks | undefined, calling: Call
       } catch (cause) {
         if (signal.aborted && delivered === 0) throw signal.reason;
         if (signal.aborted) return { delivered };
-        return { delivered, failure: { kind: 'failed', error: `onEvent: ${errorText(cause)}` } };
+        return { delivered, failure: { kind: 'failed', error: `onEvent: ${describeError(cause)}` } };
       }
       delivered += 1;
     }
@@ -328,8 +330,6 @@ export function withApplicationSink(sinks: EventSinks | undefined, calling: Call
     close: async () => sinks?.close(),
   };
 }
-
-const errorText = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 export const applicationEvents = 'application_events';
 /** Rows of this table are never stored: `callAfterCommits` takes them out of the commit. */

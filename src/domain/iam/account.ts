@@ -14,10 +14,12 @@ import {
   type IamRecord,
   type IamRecords,
   iamRevision,
+  type KeyRecord,
   type StoredIam,
   scanIam,
   toRecord,
 } from '../../metadata/iam.ts';
+import { removeLoginsOf } from '../../metadata/logins.ts';
 import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import type { State } from '../common/recorder.ts';
@@ -117,8 +119,16 @@ export class AccountDraft {
       changes: [...this.#changes.values()],
       then: [...this.#then, ...(await recorded(record))],
     });
-    if (outcome.applied) record?.applied();
-    return outcome.applied;
+    if (!outcome.applied) return false;
+    record?.applied();
+    // The cast: a row of the kind `key` has a `KeyRecord`.
+    for (const [name, change] of this.#changes)
+      if (
+        name.startsWith('key ') &&
+        (!('put' in change) || (change.put.value as KeyRecord).status !== 'Active')
+      )
+        await removeLoginsOf(this.#metadata, name.slice(4));
+    return true;
   }
 
   /** The changed records before and after. */

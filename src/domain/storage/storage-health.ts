@@ -1,4 +1,5 @@
 /** The health of storage: probes of both stores, the texts of warnings, and the changes of the last day. */
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import {
   assertLeads,
@@ -12,12 +13,19 @@ import {
 } from '../../metadata/background/tasks.ts';
 import type { DiskState } from '../../ports/chunk-store.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
-import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/object-bytes.ts';
+import {
+  type ClusterHealth,
+  type ClusterView,
+  type PoolHealth,
+  unreachable,
+} from '../../ports/object-bytes.ts';
 import { readStates } from '../clusters/cluster-states.ts';
+import { chooseCluster, readConstraints } from '../clusters/placement.ts';
+import { describeLeftOut } from '../clusters/readiness.ts';
 import { readLongPauses } from '../common/workers.ts';
 import { knownDamaged, savedScrub } from '../scrub/saved-scrub.ts';
 
-type Backends = Pick<Context['config'], 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>;
+type Backends = Pick<Context['config'], 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND' | 'SVC_STORAGE_CLASSES'>;
 
 export interface MetadataReport extends MetadataHealth {
   readonly backend: string;
@@ -60,7 +68,10 @@ export async function probeData({
   diskSpace,
   config,
 }: Pick<Context, 'bytes' | 'metadata' | 'diskSpace'> & { readonly config: Backends }): Promise<DataReport> {
-  const [clusters, damaged] = await Promise.all([bytes.health(), damageWarnings({ metadata, bytes })]);
+  const [clusters, others] = await Promise.all([
+    bytes.health(),
+    clusterAndScrubWarnings({ metadata, bytes, config }),
+  ]);
   const { pools, warnings, ...report } = dataReport(config.SVC_DATA_BACKEND, clusters);
   // Once: without a reserve each call asks the file system of every disk, and blocks the event loop meanwhile.
   const disks = diskSpace?.states() ?? [];
@@ -70,7 +81,7 @@ export async function probeData({
       const bytesFree = freeBytesOf(disks, `data:${pool.cluster}`);
       return bytesFree === undefined ? pool : { bytesFree, ...pool };
     }),
-    warnings: [...warnings, ...damaged],
+    warnings: [...warnings, ...others],
   };
 }
 
@@ -81,23 +92,39 @@ function freeBytesOf(disks: readonly DiskState[], component: string): number | u
 }
 
 /** Metadata that cannot be reached is reported elsewhere. */
-async function damageWarnings(ctx: Pick<Context, 'metadata' | 'bytes'>): Promise<readonly string[]> {
+async function clusterAndScrubWarnings(
+  ctx: Pick<Context, 'metadata' | 'bytes'> & { readonly config: Backends },
+): Promise<readonly string[]> {
   const [run, states] = await Promise.all([
     savedScrub(ctx).catch(() => undefined),
     readStates(ctx).catch(() => undefined),
   ]);
   const damaged = run === undefined ? 0 : knownDamaged(run.state);
-  const ofClusters = (states?.view.damaged ?? []).map(
-    (id) => `the row of cluster ${id} is damaged, so it takes no writes: undrain or drain it`,
-  );
-  if (damaged === 0) return ofClusters;
   return [
-    ...ofClusters,
-    `the scrub found ${damaged} versions or parts with damaged or missing chunks: see GET /admin/v1/scrub`,
+    ...(states === undefined ? [] : stateWarnings(ctx, states.view)),
+    ...warnIf(
+      damaged > 0,
+      `the scrub found ${damaged} versions or parts with damaged or missing chunks: see GET /admin/v1/scrub`,
+    ),
   ];
 }
 
-const describeError = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+/** What the states of the clusters and the settings refuse to clients, while every cluster may be well. */
+function stateWarnings({ config }: { readonly config: Backends }, view: ClusterView): readonly string[] {
+  const ofNew = readConstraints({ config }, { bucket: {}, storageClass: 'STANDARD' });
+  return [
+    ...view.damaged.map(
+      (id) => `the row of cluster ${id} is damaged, so it takes no writes: undrain or drain it`,
+    ),
+    ...warnIf(view.leftOut.length > 0, `${describeLeftOut(config, view)}: list it again`),
+    ...warnIf(
+      chooseCluster(view, ofNew, '') === undefined,
+      'no cluster takes new objects: undrain one, or give one a weight above 0',
+    ),
+  ];
+}
+
+const warnIf = (isSo: boolean, warning: string): readonly string[] => (isSo ? [warning] : []);
 
 export function dataReport(backend: string, clusters: readonly ClusterHealth[]): DataReport {
   return {

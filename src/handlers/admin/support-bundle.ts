@@ -7,6 +7,7 @@
 
 import { findDenial } from '../../auth/administer.ts';
 import { Refusal } from '../../base/errors.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import { settings } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openReadiness } from '../../domain/clusters/readiness.ts';
@@ -228,7 +229,7 @@ async function readPart(ctx: Context, part: Part, call: AdminRequest): Promise<s
     const value = await Promise.race([part(ctx, call), late]);
     return typeof value === 'string' ? value : `${JSON.stringify(value, showValue, 1)}\n`;
   } catch (cause) {
-    return `${JSON.stringify({ missing: cause instanceof Error ? cause.message : String(cause) })}\n`;
+    return `${JSON.stringify({ missing: describeError(cause) })}\n`;
   } finally {
     ended.abort();
   }

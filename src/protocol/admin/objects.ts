@@ -60,7 +60,7 @@ export const objectRows = {
     on: 'GET /buckets/:name/object',
     names: { key: noResource('the key of an object; policies of operators name buckets') },
     lists: { versions: ['accounts/{owner}'] },
-    doc: 'Shows the versions of a key, the newest first: where their bytes are, locks, encryption, replication, and the lifecycle rule that expires the latest one. A page is shorter where its versions have many parts.',
+    doc: 'Shows the versions of a key, the newest first: where their bytes are, locks, encryption, replication, and the lifecycle rule that expires the latest one. Versions with many parts make a page shorter.',
     query: { key, ...pagingBy(versionsPageDefault) },
     reply: jsonObject({ versions: jsonRows(version), next }),
   },
@@ -68,7 +68,7 @@ export const objectRows = {
     on: 'GET /buckets/:name/uploads',
     tenants: { bucket: 'name' },
     lists: { rows: ['accounts/{owner}'] },
-    doc: 'Lists the open multipart uploads of a bucket by key, with their age, parts and bytes. A page is shorter where its uploads have many parts.',
+    doc: 'Lists the open multipart uploads of a bucket by key, with their age, parts and bytes. Uploads with many parts make a page shorter.',
     query: { prefix: jsonOptional(jsonText({ max: 1_024 })), ...pagingBy(uploadsPageDefault) },
     reply: jsonObject({
       rows: jsonRows(

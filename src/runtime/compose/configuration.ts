@@ -66,6 +66,7 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
   const credentials = config.SVC_CREDENTIALS ?? file.value ?? [];
   warnings.push(...warningsOfKeys(hsmKeys.value, { config, credentials }));
   warnings.push(...warningsOfTargets({ config, credentials }));
+  warnings.push(...warningsOfProxies(config));
   return { configuration: { config, credentials }, faults, warnings, found };
 }
 
@@ -96,6 +97,21 @@ function warningsOfTargets({ config, credentials }: Configuration): readonly str
     `SVC_NOTIFY_TARGETS: ${bare.length} of the targets name no accounts (${first.join(', ')}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these targets take events of none of them; write "accounts": ["<account>"], or ["*"] for every account`,
   ];
 }
+
+/** The first and the last address of IPv4, and of IPv6. */
+const ends = [
+  ['0.0.0.0', '255.255.255.255'],
+  ['::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+] as const;
+
+/** Every client is a trusted proxy where a range holds every address. */
+const warningsOfProxies = ({ SVC_TRUSTED_PROXIES: proxies }: Config): readonly string[] =>
+  proxies
+    .filter((range) => ends.some(([first, last]) => range.contains(first) && range.contains(last)))
+    .map(
+      ({ text }) =>
+        `SVC_TRUSTED_PROXIES: ${text} holds every address, so a client may choose the address that policies, limits and logs have of it, and claim TLS; name the addresses of the proxies alone`,
+    );
 
 const describeError = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
 

@@ -1,5 +1,6 @@
 /** Listeners on node:net and node:tls: each socket is a `Connection`, whose requests go to `gateway.handle`. */
 
+import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
@@ -103,6 +104,9 @@ async function listen(
   const { gateway, config, telemetry = silentTelemetry, onDisconnect } = options;
   const tls = readTlsFiles(config);
   const server = createServer(config, tls);
+  // Once for both listeners, which have the same certificate.
+  if (tls !== undefined && listener !== 'admin')
+    warnOfCertificate(readFileSync(tls.certFile), { files: tls, telemetry });
   let isClosing = false;
   const ending = new Set<Promise<void>>();
   const handshakes = trackHandshakes(server);
@@ -311,6 +315,7 @@ function reloadOnChange(
       const { cert, key } = readKeyPair(files);
       server.setSecureContext({ cert, key });
       telemetry.log('INFO', 'the TLS certificate was reloaded', { file: files.certFile });
+      warnOfCertificate(cert, { files, telemetry });
     } catch (error) {
       // Often only one of the two files is new at this time: the change of the other is seen next.
       telemetry.log('ERROR', 'the changed TLS files are invalid; the old certificate stays in use', {
@@ -320,6 +325,19 @@ function reloadOnChange(
   }, intervalMs);
   timer.unref();
   return () => clearInterval(timer);
+}
+
+/** A certificate out of its time is served all the same, because clients may not verify it; most refuse it. */
+function warnOfCertificate(
+  cert: Buffer,
+  { files, telemetry }: { readonly files: TlsFiles; readonly telemetry: Telemetry },
+): void {
+  const { validFrom, validTo } = new X509Certificate(cert);
+  const [from, to, now] = [Date.parse(validFrom), Date.parse(validTo), Date.now()];
+  const why = now > to ? 'has expired' : now < from ? 'is not valid yet' : undefined;
+  if (why === undefined) return;
+  const times = { notBefore: new Date(from).toISOString(), notAfter: new Date(to).toISOString() };
+  telemetry.log('WARN', `the TLS certificate ${why}: clients refuse it`, { file: files.certFile, ...times });
 }
 
 function readStamp({ certFile, keyFile }: TlsFiles): string {

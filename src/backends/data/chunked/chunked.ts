@@ -1,4 +1,5 @@
 /** Object bytes as chunks of 4 MiB in chunk stores, one store a cluster. */
+import { describeError } from '../../../base/text/describe-error.ts';
 import type {
   BufferRing,
   ChunkPiece,
@@ -130,7 +131,7 @@ async function checkHealth([cluster, store]: readonly [string, ChunkStore]): Pro
   try {
     return { cluster, ...(await store.health()) };
   } catch (cause) {
-    const error = cause instanceof Error ? cause.message : String(cause);
+    const error = describeError(cause);
     const unknown = { state: 'error', bytesUsed: 0, chunkCount: 0, error } as const;
     const pools = (store.pools ?? []).map((pool) => ({ ...pool, ...unknown }));
     return { cluster, status: unreachable, problems: [error], pools };
