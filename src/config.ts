@@ -87,7 +87,7 @@ export const settings = {
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],
-    doc: 'How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, processes of the same gateway at once.',
+    doc: 'How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that machines share. Other gateways obey a change within this time, processes of the same one at once.',
   }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that store chunks.'),
   SVC_POOL_OP_TIMEOUT: duration({

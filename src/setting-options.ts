@@ -128,7 +128,7 @@ export interface SettingOptions {
   readonly kvKeyFile?: string | undefined;
   /** On Cloudflare Workers: the size at which a Durable Object of the metadata begins to split. It grows until the split has ended, and refuses writes at 9 GB. Bytes, or a size such as `512MiB`. Default `7600MiB`. In [64KiB, 8100MiB]. */
   readonly metadataSplitSize?: string | number | undefined;
-  /** How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, processes of the same gateway at once. A duration such as `90s`. Default `2s`. In [0s, 1m]. */
+  /** How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that machines share. Other gateways obey a change within this time, processes of the same one at once. A duration such as `90s`. Default `2s`. In [0s, 1m]. */
   readonly configCacheTtl?: string | undefined;
   /** The clusters that store chunks. Default `default`. */
   readonly poolClusters?: string | readonly object[] | undefined;

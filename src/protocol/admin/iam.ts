@@ -354,7 +354,7 @@ export const mfaRows = {
   DeleteOwnMfaDevice: {
     on: 'DELETE /session/mfa-devices/:device',
     records: ['devices'],
-    doc: 'Deactivates an MFA device of the caller itself where it is enabled, and deletes it, where IAM allows iam:DeactivateMFADevice and iam:DeleteVirtualMFADevice.',
+    doc: 'Deactivates and deletes an MFA device of the caller itself, where IAM allows iam:DeactivateMFADevice and iam:DeleteVirtualMFADevice.',
     callers: 'known',
   },
 } as const satisfies AdminRows;

@@ -60,7 +60,7 @@ export const objectRows = {
     on: 'GET /buckets/:name/object',
     names: { key: noResource('the key of an object; policies of operators name buckets') },
     lists: { versions: ['accounts/{owner}'] },
-    doc: 'Shows the versions of a key, the newest first: where their bytes are, locks, encryption, replication, and the lifecycle rule that expires the latest one. A page is shorter where its versions have many parts.',
+    doc: 'Shows the versions of a key, the newest first: places of their bytes, locks, encryption, replication, and the lifecycle rule that expires the latest. A page is shorter where its versions have many parts.',
     query: { key, ...pagingBy(versionsPageDefault) },
     reply: jsonObject({ versions: jsonRows(version), next }),
   },
