@@ -77,7 +77,7 @@ export const settings = {
     choice({
       of: dataBackendNames,
       fallback: 'memory',
-      doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
+      doc: 'Where object bytes are stored: in memory, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
     }),
     'file',
   ),
@@ -209,7 +209,7 @@ export const settings = {
   SVC_AUDIT_REFUSALS: integer({
     fallback: '100',
     range: ['0', '1000000'],
-    doc: 'How many refusals of one account each process audits one by one in a minute. The others are counted by account, operation and error code. Requests that change something always have a row.',
+    doc: 'How many refusals of one account each process audits one by one in a minute; others are counted by account, operation and error code. Changes always have a row.',
   }),
   SVC_QUEUE_RETENTION: duration({
     fallback: '7d',
@@ -219,7 +219,7 @@ export const settings = {
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
     range: ['1000', '10000000000'],
-    doc: 'The most tasks of one of these queues, of the dead letters, and of the failed replications. Above it, accounts with more than an equal share lose their oldest tasks, which is counted and logged; one account alone loses its oldest hours. Tasks of the last two hours stay, even above the limit.',
+    doc: 'The most tasks of one of these queues, of the dead letters, and of the failed replications. Above it, accounts with more than an equal share lose their oldest tasks, which is counted and logged; one account alone loses its oldest hours. Tasks of the last two hours stay.',
   }),
   SVC_ACCESSLOG_INTERVAL: duration({
     fallback: '5m',
@@ -310,7 +310,7 @@ export const settings = {
   SVC_PUT_RACE: choice({
     of: ['winner', 'retry'],
     fallback: 'winner',
-    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag.',
+    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own.',
   }),
   SVC_DISK_RESERVE: bytes({
     fallback: '256MiB',

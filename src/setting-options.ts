@@ -2,7 +2,7 @@
 import type { Config } from './config.ts';
 
 export interface SettingOptions {
-  /** Where browsers reach the storage protocol, if not at the address of the console. With SVC_ADMIN_LISTEN the default is that host with the port of SVC_LISTEN. */
+  /** Where browsers reach the storage protocol, if not at the address of the console. Default with SVC_ADMIN_LISTEN: that host with the port of SVC_LISTEN. */
   readonly consoleStorageUrl?: string | undefined;
   /** Origins of consoles that may read replies of the storage protocol, beside the one of SVC_ADMIN_LISTEN. */
   readonly consoleOrigins?: string | readonly string[] | undefined;
@@ -10,7 +10,7 @@ export interface SettingOptions {
   readonly dataDir?: string | undefined;
   /** The master keys that encrypt secrets at rest: base64 of 32 bytes on each line, the current one first. A missing file is created only in the data directory. */
   readonly masterKeyFile?: string | undefined;
-  /** The provider of the keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused. */
+  /** The provider of keys for SSE-KMS and signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused. */
   readonly keyProvider?: 'local-hsm' | 'transit' | 'cloud-kms' | 'pkcs11' | undefined;
   /** The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or as its base64 alone, encrypts only if all credentials belong to one account. */
   readonly hsmKeysFile?: string | undefined;
@@ -40,7 +40,7 @@ export interface SettingOptions {
   readonly kmsEndpoint?: string | undefined;
   /** The region that requests to the key-management service are signed for. Default `us-east-1`. */
   readonly kmsRegion?: string | undefined;
-  /** Where the credentials for the AWS KMS API come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes. Default `static`. */
+  /** Where credentials for the AWS KMS API come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes. Default `static`. */
   readonly kmsCredentials?: 'static' | 'profile' | 'imds' | 'web-identity' | undefined;
   /** The access key of `kmsCredentials=static`. */
   readonly kmsAccessKey?: string | undefined;
@@ -66,7 +66,7 @@ export interface SettingOptions {
   readonly pkcs11Tokens?: string | readonly string[] | undefined;
   /** A file with the user PIN of the tokens. */
   readonly pkcs11PinFile?: string | undefined;
-  /** How many sessions a process opens with each token: as many calls run at a time, on threads that Node has for files too (UV_THREADPOOL_SIZE). Default `2`. In [1, 64]. */
+  /** Sessions that a process opens with each token: as many calls run at a time, on threads that Node has for files too (UV_THREADPOOL_SIZE). Default `2`. In [1, 64]. */
   readonly pkcs11Sessions?: number | undefined;
   /** The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as kmsDefaultKeyId. Default `{}`. */
   readonly keyAccounts?: object | undefined;
@@ -84,7 +84,7 @@ export interface SettingOptions {
   readonly sseCRequireTls?: boolean | undefined;
   /** Where metadata is stored: in the memory of this process, in the data directory, in Cassandra, or in TiKV. Default `memory`. */
   readonly metaBackend?: 'memory' | 'embedded' | 'wide-column' | 'ordered-kv' | undefined;
-  /** Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks. Default `memory`. */
+  /** Where object bytes are stored: in memory, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks. Default `memory`. */
   readonly dataBackend?: 'memory' | 'file' | 'cluster-pool' | 'upstream-store' | 'noop' | undefined;
   /** Contact points of metaBackend=wide-column; other nodes are discovered, with the port of the first. */
   readonly widecolHosts?: string | readonly string[] | undefined;
@@ -92,7 +92,7 @@ export interface SettingOptions {
   readonly widecolKeyspace?: string | undefined;
   /** The data center whose nodes coordinate the requests of this gateway; with widecolSerial=local, quorums consist of its replicas only. Default `dc1`. */
   readonly widecolLocalDc?: string | undefined;
-  /** The replicas whose quorum decides commits: those of widecolLocalDc (the same one for every gateway), or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it is replicated in one data center, otherwise global. Default `auto`. */
+  /** The replicas whose quorum decides commits: those of widecolLocalDc (the same for every gateway) or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it is replicated in one data center, otherwise global. Default `auto`. */
   readonly widecolSerial?: 'auto' | 'local' | 'global' | undefined;
   /** The replication of a keyspace that the gateway creates. A single node needs replication_factor 1. Default `{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}`. */
   readonly widecolReplication?: string | undefined;
@@ -178,7 +178,7 @@ export interface SettingOptions {
   readonly usageRollupInterval?: string | undefined;
   /** How many samples of the counters of each bucket are taken in an interval. Default `24`. In [1, 1440]. */
   readonly usageRollupSamplesPerDay?: number | undefined;
-  /** How often a process writes the requests and bytes that it counted for each bucket and account; a killed one loses what it counted since. 0: traffic is not counted. A duration such as `90s`. Default `10s`. In [0, 1h]. */
+  /** How often a process writes the requests and bytes that it counted by bucket and account; a killed one loses those since. 0: none are counted. A duration such as `90s`. Default `10s`. In [0, 1h]. */
   readonly usageTrafficInterval?: string | undefined;
   /** How often the counters of all buckets are compared with their rows. A duration such as `90s`. Default `6h`. In [1m, 30d]. */
   readonly quotaReconcileInterval?: string | undefined;
@@ -212,11 +212,11 @@ export interface SettingOptions {
   readonly auditRetention?: string | undefined;
   /** How many refusals of anonymous and unknown callers each process audits one by one in a minute; others are counted by operation and error code. Default `60`. In [0, 1000000]. */
   readonly auditUnknownCallers?: number | undefined;
-  /** How many refusals of one account each process audits one by one in a minute. The others are counted by account, operation and error code. Requests that change something always have a row. Default `100`. In [0, 1000000]. */
+  /** How many refusals of one account each process audits one by one in a minute; others are counted by account, operation and error code. Changes always have a row. Default `100`. In [0, 1000000]. */
   readonly auditRefusals?: number | undefined;
   /** How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted (svc_queue_dropped_total) and logged. A duration such as `90s`. Default `7d`. In [1h, 365d]. */
   readonly queueRetention?: string | undefined;
-  /** The most tasks of one of these queues, of the dead letters, and of the failed replications. Above it, accounts with more than an equal share lose their oldest tasks, which is counted and logged; one account alone loses its oldest hours. Tasks of the last two hours stay, even above the limit. Default `10000000`. In [1000, 10000000000]. */
+  /** The most tasks of one of these queues, of the dead letters, and of the failed replications. Above it, accounts with more than an equal share lose their oldest tasks, which is counted and logged; one account alone loses its oldest hours. Tasks of the last two hours stay. Default `10000000`. In [1000, 10000000000]. */
   readonly queueRowsMax?: number | undefined;
   /** How often queued lines of access logs are written into their target buckets. A duration such as `90s`. Default `5m`. In [1s, 1h]. */
   readonly accesslogInterval?: string | undefined;
@@ -262,7 +262,7 @@ export interface SettingOptions {
   readonly replicationRetryMax?: string | undefined;
   /** How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them later too. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
   readonly replicationFailedRetention?: string | undefined;
-  /** Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has rules of its own. Default `off`. */
+  /** Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has its own rules. Default `off`. */
   readonly replicationLifecycle?: boolean | undefined;
   /** How long a site remembers that a replicated version was removed permanently, so that no other site brings it back. Should be longer than any site is cut off. A duration such as `90s`. Default `90d`. In [1d, 3650d]. */
   readonly replicationTombstones?: string | undefined;
@@ -276,7 +276,7 @@ export interface SettingOptions {
   readonly websiteDomain?: string | readonly string[] | undefined;
   /** Whether a write is on the disk before it is acknowledged; `never` loses writes when the machine fails. Default `always`. */
   readonly fsync?: 'always' | 'never' | undefined;
-  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag. Default `winner`. */
+  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own. Default `winner`. */
   readonly putRace?: 'winner' | 'retry' | undefined;
   /** The disk space of `embedded` and `file` that is reserved for deletions: with less, requests that add data get 507. 0 reserves none. Bytes, or a size such as `512MiB`. Default `256MiB`. In [0, 1TiB]. */
   readonly diskReserve?: string | number | undefined;

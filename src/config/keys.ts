@@ -28,7 +28,7 @@ const cloudKmsSettings = {
   SVC_KMS_CREDENTIALS: choice({
     of: ['static', 'profile', 'imds', 'web-identity'],
     fallback: 'static',
-    doc: 'Where the credentials for the AWS KMS API come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes.',
+    doc: 'Where credentials for the AWS KMS API come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes.',
   }),
   SVC_KMS_ACCESS_KEY: optional(
     text({ kind: 'access key', pattern: keyPattern, doc: 'The access key of `SVC_KMS_CREDENTIALS=static`.' }),
@@ -85,7 +85,7 @@ const pkcs11Settings = {
   SVC_PKCS11_SESSIONS: integer({
     fallback: '2',
     range: ['1', '64'],
-    doc: 'How many sessions a process opens with each token: as many calls run at a time, on threads that Node has for files too (UV_THREADPOOL_SIZE).',
+    doc: 'Sessions that a process opens with each token: as many calls run at a time, on threads that Node has for files too (UV_THREADPOOL_SIZE).',
   }),
 } as const;
 
@@ -240,7 +240,7 @@ export const keySettings = {
     choice({
       of: keyProviderNames,
       fallback: 'local-hsm',
-      doc: 'The provider of the keys for SSE-KMS and for signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused.',
+      doc: 'The provider of keys for SSE-KMS and signing keys of buckets: a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). Unset: requests that need one are refused.',
     }),
   ),
   ...providerSettings,

@@ -62,7 +62,7 @@ export const replicationSettings = {
   }),
   SVC_REPLICATION_LIFECYCLE: toggle(
     'off',
-    'Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has rules of its own.',
+    'Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has its own rules.',
   ),
   SVC_REPLICATION_TOMBSTONES: duration({
     fallback: '90d',
@@ -158,7 +158,7 @@ export const consoleSettings = {
   SVC_CONSOLE_STORAGE_URL: optional({
     ...text({
       kind: 'origin',
-      doc: 'Where browsers reach the storage protocol, if not at the address of the console. With SVC_ADMIN_LISTEN the default is that host with the port of SVC_LISTEN.',
+      doc: 'Where browsers reach the storage protocol, if not at the address of the console. Default with SVC_ADMIN_LISTEN: that host with the port of SVC_LISTEN.',
     }),
     read: readOrigin,
   }),

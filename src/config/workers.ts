@@ -26,7 +26,7 @@ export const usageSettings = {
   SVC_USAGE_TRAFFIC_INTERVAL: duration({
     fallback: '10s',
     range: ['0', '1h'],
-    doc: 'How often a process writes the requests and bytes that it counted for each bucket and account; a killed one loses what it counted since. 0: traffic is not counted.',
+    doc: 'How often a process writes the requests and bytes that it counted by bucket and account; a killed one loses those since. 0: none are counted.',
   }),
   SVC_QUOTA_RECONCILE_INTERVAL: duration({
     fallback: '6h',

@@ -380,7 +380,7 @@ class RefusedCallers {
   #count(ctx: RowContext, { time, status, account, ...kind }: Entry, minute: number): void {
     let { action, error = '' } = kind;
     ctx.telemetry.count('svc_audit_counted_total', { error });
-    const placeOf = () => `${minute}-${account === undefined ? '' : `${account}-`}${action}-${error}`;
+    const placeOf = () => `${minute}-${account ?? ''}-${action}-${error}`;
     if (this.#sums.size >= sumsMax && !this.#sums.has(placeOf())) {
       action = '*';
       error = status < 500 ? '4xx' : '5xx';

@@ -98,7 +98,7 @@ export const accessRows = {
         'The name in the answer of a policy that the question replaces: its text is not read.',
       ),
     },
-    doc: 'Says whether a caller may do something, and which statement decides it, also with a policy document that is not stored; nothing is executed.',
+    doc: 'Says whether a caller may do something, and which statement decides, also with a policy document that is not stored.',
     reads: true,
     /** Neither `accessKey` nor `principal`: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
     body: jsonObject({
@@ -145,7 +145,7 @@ export const accessRows = {
         noResource('The handler asks the policies about each question, as ExplainDecision would.'),
       ]),
     ),
-    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. Each question needs the permission of ExplainDecision; one without it, or with an error, is answered by `refused`.',
+    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. Each question needs the permission of ExplainDecision; one without it, or with an error, gets `refused`.',
     reads: true,
     body: jsonObject({
       questions: jsonList(jsonObject({ ...asked, action: jsonText() }), { min: 1, max: 200 }),
@@ -266,7 +266,7 @@ export const sessionRows = {
       path: noResource('As for `operation`.'),
       query: noResource('As for `operation`.'),
     },
-    doc: 'Performs several operations that change nothing, each authorized by itself, and streams a line of JSON for each as it ends.',
+    doc: 'Performs several reads, each authorized by itself, and streams a line of JSON for each as it ends.',
     callers: 'known',
     reads: true,
     /**

@@ -164,7 +164,7 @@ export const accessPointRows = {
       blockPublicPolicy: noResource('A setting of the access point.'),
       restrictPublicBuckets: noResource('A setting of the access point.'),
     },
-    doc: 'Creates an access point of a bucket for the account of the bucket. It blocks public access, unless the request says otherwise.',
+    doc: 'Creates an access point of a bucket for its account. It blocks public access unless the request says otherwise.',
     body: jsonObject({
       accessPoint: jsonText({
         max: 50,
@@ -386,12 +386,12 @@ export const configurationRows = {
   GetBucketConfiguration: {
     on: 'GET /buckets/:name/configurations/:family',
     tagged: true,
-    doc: 'Shows a configuration of a bucket, in the form in which PUT takes it; of a family with ids all of them, by id.',
+    doc: 'Shows a configuration of a bucket, in the form that PUT takes; of a family with ids all of them, by id.',
     reply: jsonAny,
   },
   PutBucketConfiguration: {
     on: 'PUT /buckets/:name/configurations/:family',
-    doc: 'Sets a configuration of a bucket, with the checks of the storage protocol and as the account of the bucket. With dry-run it stores nothing, and names all refusals.',
+    doc: 'Sets a configuration of a bucket, with the checks of the storage protocol and as its account. With dry-run it stores nothing, and names all refusals.',
     ...recorded,
     query,
     body: document,

@@ -143,7 +143,7 @@ export const accountRows = {
       accessKey: noResource('The key does not exist yet.'),
       secretKey: noResource('A secret.'),
     },
-    doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have. An id that has buckets or IAM records, because its keys left the settings, needs `adopt`: the account then has them, and its users are served again.',
+    doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have. An id with buckets or IAM records, because its keys left the settings, needs `adopt`.',
     secret: true,
     takesSecret: true,
     body: jsonObject({
@@ -171,7 +171,7 @@ export const accountRows = {
   PutAccount: {
     on: 'PUT /accounts/:account',
     records: ['status', 'displayName', 'email'],
-    doc: 'Changes the fields that are sent. `Suspended` refuses every key, user, role and session of the account at once, also the sessions that they opened of roles of other accounts; `Active` serves them again. An empty e-mail address removes it.',
+    doc: 'Changes the fields that are sent. `Suspended` refuses every key, user, role and session of the account at once, also their sessions of roles of other accounts; `Active` serves them again. An empty e-mail address removes it.',
     body: jsonObject({
       displayName: jsonOptional(displayName),
       email: jsonOptional(
@@ -309,7 +309,7 @@ export const mfaRows = {
     on: 'POST /accounts/:account/users/:user/mfa-devices/:device/resync',
     records: ['devices'],
     names: { device: mention('accounts/{account}/mfa-devices/{device}') },
-    doc: 'Measures how far the clock of an MFA device is off, up to ten minutes, with two codes that it shows one after the other.',
+    doc: 'Measures how far the clock of an MFA device is off, up to ten minutes, with two codes in turn.',
     takesSecret: true,
     body: mfaCodes,
     status: 204,
@@ -337,7 +337,7 @@ export const mfaRows = {
   EnableOwnMfaDevice: {
     on: 'PUT /session/mfa-devices/:device',
     records: ['devices'],
-    doc: 'Enables a virtual MFA device for the caller itself, with two codes that it shows one after the other, where IAM allows iam:EnableMFADevice.',
+    doc: 'Enables a virtual MFA device for the caller itself, with two codes in turn, where IAM allows iam:EnableMFADevice.',
     callers: 'known',
     takesSecret: true,
     body: mfaCodes,
@@ -384,7 +384,7 @@ export const iamRows = {
     on: 'PUT /accounts/:account/users/:user',
     records: ['name', 'path', 'status'],
     names: { name: part('accounts/{account}/users/{name}') },
-    doc: 'Renames or moves a user, replaces its tags, or disables it. `Disabled` refuses its keys and sessions at once, also those of roles that it has assumed; `Active` serves them again.',
+    doc: 'Renames or moves a user, replaces its tags, or disables it. `Disabled` refuses its keys and sessions at once, also those of roles that it assumed; `Active` serves them again.',
     body: jsonObject({
       name: jsonOptional(name(64)),
       path: jsonOptional(path),

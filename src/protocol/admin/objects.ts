@@ -199,7 +199,7 @@ export const allBucketRows = {
       owner: mention('accounts/{owner}/buckets'),
       policy: noResource('Whether the policy of the bucket stays.'),
     },
-    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`. The policy stays and goes on to grant what it granted, unless `policy` is `drop`.',
+    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`. The policy stays in force unless `policy` is `drop`.',
     query: { policy: jsonOptional(jsonChoice(['keep', 'drop'])) },
     body: jsonObject({ owner: jsonText({ max: 128 }), objects: jsonOptional(jsonChoice(['move', 'stay'])) }),
     reply: jsonObject({

@@ -144,7 +144,7 @@ export const observabilityRows = {
   },
   GetRequestHistory: {
     on: 'GET /requests/history',
-    doc: 'Shows requests of the storage protocol to this node over the last minutes: how many, refused (4xx), failed (5xx), and the time until their replies began.',
+    doc: 'Shows requests of the storage protocol to this node over the last minutes: how many, refused (4xx), failed (5xx), and the time to their replies.',
     query: {
       minutes: jsonOptional(
         jsonInteger({ min: 1, max: 1_440, doc: 'How far back; 15 unless given. More than 288 are summed.' }),
@@ -164,7 +164,7 @@ export const observabilityRows = {
       id: noResource('Traces of denied buckets are left out.'),
     },
     lists: { traces: ['buckets/{bucket}'] },
-    doc: 'Lists the traces that the processes of all gateways keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes of other gateways that have not answered.',
+    doc: 'Lists the traces that the processes of all gateways keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes of other gateways that did not answer.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
       operation: jsonOptional(operation),
@@ -199,7 +199,7 @@ export const observabilityRows = {
   },
   GetSupportBundle: {
     on: 'GET /support-bundle',
-    doc: 'Writes an archive to attach to a problem report: settings without secrets, versions, health, workers, last errors, metrics and traces.',
+    doc: 'Writes an archive for a problem report: settings without secrets, versions, health, workers, last errors, metrics and traces.',
     media: ['application/x-tar'],
     audited: true,
   },

@@ -251,7 +251,7 @@ export const replicationRows = {
       id: noResource('The handler asks for the bucket and the peer of the failure.'),
     },
     lists: { failures: failuresAbout },
-    doc: 'Queues failed replications again, by bucket, peer or id. One call reads at most 5,000 failures and queues at most 1,000. If the reply has `last`, pass it as `after` to continue.',
+    doc: 'Queues failed replications again, by bucket, peer or id. One call reads at most 5,000 failures and queues at most 1,000. Pass `last` of the reply as `after` to continue.',
     body: jsonObject({
       bucket: jsonOptional(jsonText()),
       peer: jsonOptional(jsonText()),

@@ -99,7 +99,7 @@ export const workerRows = {
   },
   RunWorker: {
     on: 'POST /workers/:name/run',
-    doc: 'Lets a background worker begin its next unit now, in the process that runs it, and a pass that has a schedule with it.',
+    doc: 'Lets a background worker begin its next unit now, and a pass that has a schedule with it.',
     reply: control,
     status: 202,
   },
