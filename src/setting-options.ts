@@ -74,7 +74,7 @@ export interface SettingOptions {
   readonly keyTimeout?: string | undefined;
   /** The id, alias or ARN of the key for requests that name none; unset: the key whose id is the bucket name. Without `accounts`, every account may encrypt with it. */
   readonly kmsDefaultKeyId?: string | undefined;
-  /** How long a process caches a key that the provider unwrapped: signing keys of buckets, and object keys if the provider is outside of this process. A duration such as `90s`. Default `5m`. In [30s, 1h]. */
+  /** How long a process caches a key that the provider unwrapped: signing keys of buckets, and object keys if the provider is another process. A duration such as `90s`. Default `5m`. In [30s, 1h]. */
   readonly dekCacheTtl?: string | undefined;
   /** The age at which the signing key of a bucket expires: requests are refused with KeyExpired until it is rotated. A duration such as `90s`. Default `2160h`. In [24h, 8760h]. */
   readonly keyMaxAge?: string | undefined;
@@ -260,7 +260,7 @@ export interface SettingOptions {
   readonly replicationInterval?: string | undefined;
   /** How long the replication of a version is retried; then its status is FAILED. Should be shorter than queueRetention. A duration such as `90s`. Default `3d`. In [1s, 365d]. */
   readonly replicationRetryMax?: string | undefined;
-  /** How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them later too. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
+  /** How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them too. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
   readonly replicationFailedRetention?: string | undefined;
   /** Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has its own rules. Default `off`. */
   readonly replicationLifecycle?: boolean | undefined;

@@ -266,7 +266,7 @@ export const keySettings = {
   SVC_DEK_CACHE_TTL: duration({
     fallback: '5m',
     range: ['30s', '1h'],
-    doc: 'How long a process caches a key that the provider unwrapped: signing keys of buckets, and object keys if the provider is outside of this process.',
+    doc: 'How long a process caches a key that the provider unwrapped: signing keys of buckets, and object keys if the provider is another process.',
   }),
   SVC_KEY_MAX_AGE: duration({
     fallback: '2160h',

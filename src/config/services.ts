@@ -58,7 +58,7 @@ export const replicationSettings = {
   SVC_REPLICATION_FAILED_RETENTION: duration({
     fallback: '30d',
     range: ['1h', '3650d'],
-    doc: 'How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them later too.',
+    doc: 'How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them too.',
   }),
   SVC_REPLICATION_LIFECYCLE: toggle(
     'off',

@@ -323,7 +323,7 @@ export const sessionRows = {
   CreateOwnAccessKey: {
     on: 'POST /session/access-keys',
     records: ['accessKeys'],
-    doc: 'Creates an access key of the caller itself, where IAM allows iam:CreateAccessKey; its secret is shown in this reply only.',
+    doc: 'Creates an access key of the caller itself, where IAM allows iam:CreateAccessKey; only this reply shows its secret.',
     callers: 'known',
     secret: true,
     reply: jsonObject({ ...ownKey, secretKey: jsonText() }),

@@ -58,7 +58,7 @@ export const iamTransferRows = {
   ExportIam: {
     on: 'GET /accounts/:account/export',
     lists: { rows: ['accounts/{account}/{kind}/{name}'] },
-    doc: 'Exports an account with its policies, groups, roles and users in the order that an import needs, without secrets of keys.',
+    doc: 'Exports an account with its policies, groups, roles and users in the order of an import, without secrets of keys.',
     query: pagingBy(transferredMax),
     reply: jsonObject({ rows: jsonRows(record), next }),
   },
