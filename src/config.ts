@@ -77,7 +77,7 @@ export const settings = {
     choice({
       of: dataBackendNames,
       fallback: 'memory',
-      doc: 'Where object bytes are stored: in memory, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
+      doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks.',
     }),
     'file',
   ),
@@ -87,7 +87,7 @@ export const settings = {
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],
-    doc: 'How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, this one at once.',
+    doc: 'How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, processes of the same gateway at once.',
   }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that store chunks.'),
   SVC_POOL_OP_TIMEOUT: duration({
@@ -209,7 +209,7 @@ export const settings = {
   SVC_AUDIT_REFUSALS: integer({
     fallback: '100',
     range: ['0', '1000000'],
-    doc: 'How many refusals of one account each process audits one by one in a minute. Others are counted by account, operation and error code. Changes always have a row.',
+    doc: 'How many refusals of one account each process audits one by one in a minute. The others are counted by account, operation and error code. Requests that change something always have a row.',
   }),
   SVC_QUEUE_RETENTION: duration({
     fallback: '7d',
@@ -310,7 +310,7 @@ export const settings = {
   SVC_PUT_RACE: choice({
     of: ['winner', 'retry'],
     fallback: 'winner',
-    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again.',
+    doc: 'What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag.',
   }),
   SVC_DISK_RESERVE: bytes({
     fallback: '256MiB',
@@ -352,7 +352,7 @@ export const settings = {
     duration({
       fallback: '75s',
       range: ['1s', '1h'],
-      doc: 'How long a connection may be silent, between requests and inside one. Reading slowly is not silence; a client that acknowledges nothing is cut after two such times.',
+      doc: 'How long a connection may be silent, between requests and inside one. Reading a reply slowly is not silence; a client that acknowledges nothing is cut after two such times.',
     }),
   ),
   SVC_BODY_TIMEOUT: duration({

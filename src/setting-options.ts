@@ -68,9 +68,9 @@ export interface SettingOptions {
   readonly pkcs11PinFile?: string | undefined;
   /** How many sessions a process opens with each token: as many calls run at a time, on threads that Node has for files too (UV_THREADPOOL_SIZE). Default `2`. In [1, 64]. */
   readonly pkcs11Sessions?: number | undefined;
-  /** The accounts that may use each key of a provider other than `local-hsm`: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as kmsDefaultKeyId. Default `{}`. */
+  /** The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as kmsDefaultKeyId. Default `{}`. */
   readonly keyAccounts?: object | undefined;
-  /** How long a call to a remote key provider may take, with retries and probes. A duration such as `90s`. Default `5s`. In [100ms, 60s]. */
+  /** How long a call to a key provider outside of this process may take, with its retries and probes. A duration such as `90s`. Default `5s`. In [100ms, 60s]. */
   readonly keyTimeout?: string | undefined;
   /** The id, alias or ARN of the key for requests that name none; unset: the key whose id is the bucket name. Without `accounts`, every account may encrypt with it. */
   readonly kmsDefaultKeyId?: string | undefined;
@@ -84,7 +84,7 @@ export interface SettingOptions {
   readonly sseCRequireTls?: boolean | undefined;
   /** Where metadata is stored: in the memory of this process, in the data directory, in Cassandra, or in TiKV. Default `memory`. */
   readonly metaBackend?: 'memory' | 'embedded' | 'wide-column' | 'ordered-kv' | undefined;
-  /** Where object bytes are stored: in memory, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks. Default `memory`. */
+  /** Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks. Default `memory`. */
   readonly dataBackend?: 'memory' | 'file' | 'cluster-pool' | 'upstream-store' | 'noop' | undefined;
   /** Contact points of metaBackend=wide-column; other nodes are discovered, with the port of the first. */
   readonly widecolHosts?: string | readonly string[] | undefined;
@@ -92,7 +92,7 @@ export interface SettingOptions {
   readonly widecolKeyspace?: string | undefined;
   /** The data center whose nodes coordinate the requests of this gateway; with widecolSerial=local, quorums consist of its replicas only. Default `dc1`. */
   readonly widecolLocalDc?: string | undefined;
-  /** The replicas whose quorum decides commits: those of widecolLocalDc (the same one for every gateway), or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it has one data center, else global. Default `auto`. */
+  /** The replicas whose quorum decides commits: those of widecolLocalDc (the same one for every gateway), or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it is replicated in one data center, otherwise global. Default `auto`. */
   readonly widecolSerial?: 'auto' | 'local' | 'global' | undefined;
   /** The replication of a keyspace that the gateway creates. A single node needs replication_factor 1. Default `{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}`. */
   readonly widecolReplication?: string | undefined;
@@ -128,7 +128,7 @@ export interface SettingOptions {
   readonly kvKeyFile?: string | undefined;
   /** On Cloudflare Workers: the size at which a Durable Object of the metadata begins to split. It grows until the split has ended, and refuses writes at 9 GB. Bytes, or a size such as `512MiB`. Default `7600MiB`. In [64KiB, 8100MiB]. */
   readonly metadataSplitSize?: string | number | undefined;
-  /** How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, this one at once. A duration such as `90s`. Default `2s`. In [0s, 1m]. */
+  /** How long users, keys and policies, and buckets for GET and HEAD of objects, are cached on metadata that other machines share. Other gateways obey a change within this time, processes of the same gateway at once. A duration such as `90s`. Default `2s`. In [0s, 1m]. */
   readonly configCacheTtl?: string | undefined;
   /** The clusters that store chunks. Default `default`. */
   readonly poolClusters?: string | readonly object[] | undefined;
@@ -212,7 +212,7 @@ export interface SettingOptions {
   readonly auditRetention?: string | undefined;
   /** How many refusals of anonymous and unknown callers each process audits one by one in a minute; others are counted by operation and error code. Default `60`. In [0, 1000000]. */
   readonly auditUnknownCallers?: number | undefined;
-  /** How many refusals of one account each process audits one by one in a minute. Others are counted by account, operation and error code. Changes always have a row. Default `100`. In [0, 1000000]. */
+  /** How many refusals of one account each process audits one by one in a minute. The others are counted by account, operation and error code. Requests that change something always have a row. Default `100`. In [0, 1000000]. */
   readonly auditRefusals?: number | undefined;
   /** How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted (svc_queue_dropped_total) and logged. A duration such as `90s`. Default `7d`. In [1h, 365d]. */
   readonly queueRetention?: string | undefined;
@@ -260,7 +260,7 @@ export interface SettingOptions {
   readonly replicationInterval?: string | undefined;
   /** How long the replication of a version is retried; then its status is FAILED. Should be shorter than queueRetention. A duration such as `90s`. Default `3d`. In [1s, 365d]. */
   readonly replicationRetryMax?: string | undefined;
-  /** How long versions whose replication was given up are listed, and can be retried one by one. A resync finds them later too. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
+  /** How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them later too. A duration such as `90s`. Default `30d`. In [1h, 3650d]. */
   readonly replicationFailedRetention?: string | undefined;
   /** Replicates delete markers and permanent deletions of lifecycle rules as those of clients. Off, as in the public service: each site has rules of its own. Default `off`. */
   readonly replicationLifecycle?: boolean | undefined;
@@ -276,7 +276,7 @@ export interface SettingOptions {
   readonly websiteDomain?: string | readonly string[] | undefined;
   /** Whether a write is on the disk before it is acknowledged; `never` loses writes when the machine fails. Default `always`. */
   readonly fsync?: 'always' | 'never' | undefined;
-  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again. Default `winner`. */
+  /** What an unconditional PUT, Copy or Complete in an unversioned bucket does when another one to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again and answers with its own ETag. Default `winner`. */
   readonly putRace?: 'winner' | 'retry' | undefined;
   /** The disk space of `embedded` and `file` that is reserved for deletions: with less, requests that add data get 507. 0 reserves none. Bytes, or a size such as `512MiB`. Default `256MiB`. In [0, 1TiB]. */
   readonly diskReserve?: string | number | undefined;

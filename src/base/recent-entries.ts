@@ -1,6 +1,6 @@
 /**
- * The last entries of a stream, such as requests or lines of the log, in memory for a fixed number of entries. A reader keeps a position
- * and continues from it. Entries that were overwritten before it came back are lost to it, and it learns how many. Below: counts of the
+ * The last entries of a stream, such as requests or lines of the log, in memory for a fixed number of entries, which accounts share. A
+ * reader keeps a position and continues from it. Entries that were overwritten before it came back are lost to it, and it learns how many. Below: counts of the
  * requests of a day.
  */
 
@@ -36,38 +36,39 @@ export interface ReadOptions<T> {
   matches(entry: T): boolean;
 }
 
-interface Ordered<T> {
-  readonly order: number;
-  readonly entry: T;
-}
+interface Retained<T> extends Omit<RecentEntry<T>, 'ring'> {}
 
+/** Accounts share it: where it is full, the account with the most entries loses its oldest one. */
 class Ring<T> {
-  readonly #entries: T[] = [];
-  readonly #orders: number[] = [];
+  readonly #byAccount = new Map<string, Retained<T>[]>();
   readonly #max: number;
   end = 0;
+  size = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  add(entry: T, order: number): void {
-    const place = this.end % this.#max;
-    this.#entries[place] = entry;
-    this.#orders[place] = order;
+  add(entry: T, order: number, account: string): void {
+    const own = this.#byAccount.get(account);
+    const retained = { index: this.end, order, entry };
+    if (own === undefined) this.#byAccount.set(account, [retained]);
+    else own.push(retained);
     this.end += 1;
+    if (this.size < this.#max) this.size += 1;
+    else this.#removeOldest();
   }
 
-  get start(): number {
-    return Math.max(0, this.end - this.#max);
+  #removeOldest(): void {
+    let most: readonly [string, Retained<T>[]] = ['', []];
+    for (const each of this.#byAccount) if (each[1].length > most[1].length) most = each;
+    most[1].shift();
+    if (most[1].length === 0) this.#byAccount.delete(most[0]);
   }
 
-  *from(start: number): Generator<Ordered<T> & { readonly index: number }> {
-    for (let index = Math.max(start, this.start); index < this.end; index += 1) {
-      const place = index % this.#max;
-      // The casts: entries from `start` to `end` are in the ring.
-      yield { index, order: this.#orders[place] as number, entry: this.#entries[place] as T };
-    }
+  /** In no order. */
+  from(start: number): readonly Retained<T>[] {
+    return [...this.#byAccount.values()].flat().filter(({ index }) => index >= start);
   }
 }
 
@@ -81,29 +82,24 @@ export class RecentEntries<T extends Timed> {
     this.#rings = sizes.map((max) => new Ring<T>(max));
   }
 
-  add(ring: number, entry: T): void {
-    this.#rings[ring]?.add(entry, this.#count);
+  /** @param account that causes the entry: it overwrites those of others only while it has no more than they have */
+  add(ring: number, entry: T, account: string): void {
+    this.#rings[ring]?.add(entry, this.#count, account);
     this.#count += 1;
   }
 
-  /** The entries of a ring, the oldest first. */
-  all(ring: number): readonly T[] {
-    return [...(this.#rings[ring]?.from(0) ?? [])].map(({ entry }) => entry);
-  }
-
   read({ after, max, matches }: ReadOptions<T>): RecentPage<T> {
-    const found = this.#rings.flatMap((each, ring) =>
-      [...each.from(after?.[ring] ?? 0)].flatMap((retained) =>
-        matches(retained.entry) ? [{ ring, ...retained }] : [],
-      ),
-    );
+    let lost = 0;
+    const entries = this.#rings
+      .flatMap((each, ring) => {
+        const start = after?.[ring] ?? 0;
+        const since = each.from(start);
+        lost += Math.max(0, each.end - start - since.length);
+        return since.flatMap((retained) => (matches(retained.entry) ? { ring, ...retained } : []));
+      })
+      .sort((a, b) => a.order - b.order);
     const next = this.#rings.map(({ end }) => end);
-    const entries = found.sort((a, b) => a.order - b.order);
     if (after === undefined) return { entries: entries.slice(-max), next, lost: 0 };
-    const lost = this.#rings.reduce(
-      (sum, { start }, ring) => sum + Math.max(0, start - (after[ring] ?? 0)),
-      0,
-    );
     return { entries: entries.slice(0, max), next: positionBefore(next, entries.slice(max)), lost };
   }
 }
@@ -140,12 +136,17 @@ export class RecentLines {
   /** @param line of the log, in which secrets are masked already */
   add(line: string, at: number): void {
     const text = line.length > lineMax ? copyStart(line, lineMax) : line;
-    this.entries.add(isSevere.test(line) ? 0 : 1, { at, text });
+    const about = /"account":"[^"]*"/.exec(line) ?? /"request_id"/.exec(line);
+    this.entries.add(isSevere.test(line) ? 0 : 1, { at, text }, copyStart(about?.[0] ?? '', lineMax));
   }
 
   /** Warnings and errors, the oldest first. */
   severe(): readonly string[] {
-    return this.entries.all(0).map(({ text }) => text);
+    const { entries } = this.entries.read({
+      max: lineSizes.severe,
+      matches: ({ text }) => isSevere.test(text),
+    });
+    return entries.map(({ entry }) => entry.text);
   }
 }
 
@@ -179,11 +180,14 @@ export interface RequestEntry extends Timed {
 export class RecentRequests {
   readonly entries = new RecentEntries<RequestEntry>([requestSizes.refused, requestSizes.answered]);
 
-  /** @param targetLength of the request */
-  add(entry: RequestEntry, targetLength: number): void {
+  /**
+   * @param account with which others share the rings
+   * @param targetLength of the request
+   */
+  add(entry: RequestEntry, account: string, targetLength: number): void {
     const isShort =
       targetLength <= targetMax && entry.bucket.length <= textMax && entry.remote.length <= addressMax;
-    this.entries.add(entry.status >= 400 ? 0 : 1, isShort ? entry : shorten(entry));
+    this.entries.add(entry.status >= 400 ? 0 : 1, isShort ? entry : shorten(entry), account);
   }
 }
 

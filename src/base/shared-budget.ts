@@ -22,14 +22,15 @@ export const shareOfFreeMax = 3;
 /** The most that one holder gets of a budget, where it is alone. */
 export const soleHolderPart = shareOfFreeMax / (shareOfFreeMax + 1);
 
-export function sharedBudget(bytesMax: number): SharedBudget {
+/** @param shareMax how many times as much as is free a holder may hold */
+export function sharedBudget(bytesMax: number, shareMax = shareOfFreeMax): SharedBudget {
   let taken = 0;
   const byHolder = new Map<string, number>();
   const hasSpace = (bytes: number, holder: string, freeSoonBytes = 0): boolean => {
     const left = bytesMax - taken - bytes + freeSoonBytes;
     const before = byHolder.get(holder) ?? 0;
     // A holder that holds nothing gets its first bytes in any case where they fit.
-    return left >= 0 && (before === 0 || before + bytes <= shareOfFreeMax * left);
+    return left >= 0 && (before === 0 || before + bytes <= shareMax * left);
   };
   const add = (bytes: number, holder: string): void => {
     taken += bytes;

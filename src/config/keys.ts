@@ -246,14 +246,14 @@ export const keySettings = {
   ...providerSettings,
   SVC_KEY_ACCOUNTS: {
     kind: 'JSON object',
-    doc: 'The accounts that may use each key of a provider other than `local-hsm`: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',
+    doc: 'The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',
     fallback: '{}',
     read: keyAccounts,
   },
   SVC_KEY_TIMEOUT: duration({
     fallback: '5s',
     range: ['100ms', '60s'],
-    doc: 'How long a call to a remote key provider may take, with retries and probes.',
+    doc: 'How long a call to a key provider outside of this process may take, with its retries and probes.',
   }),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({

@@ -111,7 +111,7 @@ export const wideColumnSettings = {
   SVC_WIDECOL_SERIAL: choice({
     of: ['auto', 'local', 'global'],
     fallback: 'auto',
-    doc: 'The replicas whose quorum decides commits: those of SVC_WIDECOL_LOCAL_DC (the same one for every gateway), or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it has one data center, else global.',
+    doc: 'The replicas whose quorum decides commits: those of SVC_WIDECOL_LOCAL_DC (the same one for every gateway), or of all data centers. `auto` uses what the first gateway recorded; in a new keyspace, local if it is replicated in one data center, otherwise global.',
   }),
   SVC_WIDECOL_REPLICATION: text({
     kind: 'replication as CQL has it',

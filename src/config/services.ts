@@ -58,7 +58,7 @@ export const replicationSettings = {
   SVC_REPLICATION_FAILED_RETENTION: duration({
     fallback: '30d',
     range: ['1h', '3650d'],
-    doc: 'How long versions whose replication was given up are listed, and can be retried one by one. A resync finds them later too.',
+    doc: 'How long versions whose replication was given up are listed, and can be retried one by one. Their status stays FAILED; a resync finds them later too.',
   }),
   SVC_REPLICATION_LIFECYCLE: toggle(
     'off',
@@ -89,7 +89,7 @@ export const tracingSettings = {
     ...text({
       kind: 'share from 0 to 1',
       fallback: '0.01',
-      doc: 'The share of requests whose spans are exported. One with a `traceparent` is sampled if its caller sampled it, at most 100 a second.',
+      doc: 'The share of requests whose spans are exported. One with a `traceparent` is sampled if its caller sampled it, at most 100 a second of an account.',
     }),
     read: (input: string) =>
       /^(?:0?\.\d{1,9}|[01](?:\.0{1,9})?)$/.test(input)

@@ -338,7 +338,10 @@ const shorten = ({ key, versionId }: NamedKey): AuditedKey => ({
 
 const minuteMs = 60_000;
 const restMs = 1_000;
-/** Unwritten counts of a process; bounded because operations and error codes come from tables and accounts are known ones. */
+/**
+ * Unwritten counts of a process by operation and error code. Beyond that the refusals of an account are one count, and its failures (5xx)
+ * are another, so that none is lost. These are bounded because accounts are known ones.
+ */
 const sumsMax = 10_000;
 const sumBytes = 512;
 
@@ -374,14 +377,18 @@ class RefusedCallers {
     return false;
   }
 
-  #count(ctx: RowContext, { time, action, status, account, error = '' }: Entry, minute: number): void {
+  #count(ctx: RowContext, { time, status, account, ...kind }: Entry, minute: number): void {
+    let { action, error = '' } = kind;
     ctx.telemetry.count('svc_audit_counted_total', { error });
-    const of = account === undefined ? `${action}-${error}` : `${account}-${action}-${error}`;
-    const place = `${minute} ${of}`;
+    const placeOf = () => `${minute}-${account ?? ''}-${action}-${error}`;
+    if (this.#sums.size >= sumsMax && !this.#sums.has(placeOf())) {
+      action = '*';
+      error = status < 500 ? '4xx' : '5xx';
+    }
+    const place = placeOf();
     const known = this.#sums.get(place);
-    if (known === undefined && this.#sums.size >= sumsMax) return;
     this.#process ??= [...ctx.random.bytes(4)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-    const id = `${this.#process}-${minute}-${of}`;
+    const id = `${this.#process}-${place}`;
     const caller = account === undefined ? {} : { account };
     // The row keeps the time and the id of its first refusal: written again it is the same row.
     const first = known?.entry ?? {

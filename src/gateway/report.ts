@@ -126,7 +126,7 @@ function rememberRequest({ caches }: Context, request: RequestContext, outcome: 
     remote: wire.remote,
     receivedBytes,
   };
-  caches.of(RecentRequests).add(entry, wire.target.length);
+  caches.of(RecentRequests).add(entry, callersAccount(request), wire.target.length);
 }
 
 /** Also of a request that was refused before its caller was known. */
@@ -181,8 +181,12 @@ function repetition(request: RequestContext, { level, refusal }: Failure): [kind
   return [`${refusal.code} ${identity?.accessKey ?? incoming.wire.remote}`, callersAccount(request)];
 }
 
-/** All anonymous callers count as one account. No account has an id with a space. */
-const callersAccount = ({ identity }: RequestContext): string => identity?.owner ?? 'anonymous callers';
+/**
+ * Anonymous callers count as an account of their own for each owner of a bucket, so that readers of a busy website take the place of no
+ * others. No account has an id with a space.
+ */
+const callersAccount = ({ identity, bucket }: RequestContext): string =>
+  identity?.owner ?? `anonymous ${bucket?.owner}`;
 
 // The trace of a request: what it is about, and when it ends.
 

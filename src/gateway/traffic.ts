@@ -4,7 +4,7 @@
 
 import type { Awaitable } from '../base/awaitable.ts';
 import { fail } from '../base/errors.ts';
-import { SharedMemory } from '../base/shared-budget.ts';
+import { type SharedBudget, SharedMemory, sharedBudget } from '../base/shared-budget.ts';
 import type { Context } from '../context.ts';
 import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/usage/traffic-counter.ts';
 import { noLabels } from '../ports/telemetry.ts';
@@ -232,12 +232,14 @@ const downloadBytesMax = 256 * 1024;
 /** Smaller bodies are not counted. */
 const countedBodyMin = 16 * 1024;
 
-/** The part that all uploads together, or all downloads together, may hold: the rest stays for the other ones. */
+/** The part that all uploads together, or all downloads together, may hold: the rest stays for the other ones. Accounts share it, too. */
 const directionPart = 7 / 8;
+/** How many times as much as is free of that an account may hold. It gets three quarters of the whole where it is alone, as of any budget. */
+const directionShareMax = 6;
 
 class StreamedContents {
   #memory: SharedMemory | undefined;
-  readonly #bytes = { upload: 0, download: 0 };
+  readonly #parts: { upload?: SharedBudget; download?: SharedBudget } = {};
 
   /** @returns a function that releases the memory; undefined where it does not fit */
   reserve(
@@ -247,14 +249,16 @@ class StreamedContents {
   ): (() => void) | undefined {
     const bytesMax = config.SVC_MEMORY_MAX;
     this.#memory ??= new SharedMemory(bytesMax);
+    this.#parts[direction] ??= sharedBudget(bytesMax * directionPart, directionShareMax);
     const memory = this.#memory;
+    const part = this.#parts[direction];
     const holder = findMemoryHolder(request);
-    if (this.#bytes[direction] + bytes > bytesMax * directionPart || !memory.take(bytes, holder))
-      return undefined;
-    this.#bytes[direction] += bytes;
+    const { account } = holder;
+    if (!part.hasSpace(bytes, account) || !memory.take(bytes, holder)) return undefined;
+    part.add(bytes, account);
     return () => {
       memory.give(bytes, holder);
-      this.#bytes[direction] -= bytes;
+      part.give(bytes, account);
     };
   }
 }

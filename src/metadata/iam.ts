@@ -244,6 +244,9 @@ export async function scanAccounts(
   return (await cursor.next(limit)).map(({ row }) => row);
 }
 
+/** Two ids that differ in upper and lower case only have the same claim. */
+export const idClaim = (account: string): string => `id:${account.toLowerCase()}`;
+
 const claimAt = (claim: string): At<typeof accountClaims> => ({ table: accountClaims, in: { claim } });
 
 export const findAccountClaim = (

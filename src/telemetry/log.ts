@@ -81,8 +81,10 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
   let failures = 0;
   // What many kinds are about is chosen by tenants. An account that makes up thousands takes the places of no others.
   const named = sharedBudget(kindsMax);
-  return (level, message, fields = {}, about, account = '') => {
+  return (level, message, reported = {}, about, account = '') => {
     const isNamed = about !== undefined;
+    // The last lines that a process keeps are shared by account.
+    const fields = account === '' || 'account' in reported ? reported : { ...reported, account };
     if (!isNamed && !isFolded(level, fields)) return log(level, message, fields);
     const own = isNamed ? JSON.stringify([level, message, account, about]) : foldKey(level, message, fields);
     const isCrowded = isNamed && !repeats.has(own) && !named.hasSpace(1, account);

@@ -1,4 +1,5 @@
 /** Decides which requests are recorded, and which of those are kept and exported. */
+import { sharedBudget } from '../base/shared-budget.ts';
 import { toHex } from '../base/text/hex.ts';
 import { maskParameters } from '../base/text/mask-secrets.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -34,8 +35,11 @@ export interface TracerOptions {
   readonly export?: (document: TraceDocument) => void;
 }
 
-/** Requests in a second that are sampled because their callers say so: callers could fill the queue of the exporter. */
-const forcedMax = 100;
+/**
+ * Requests in a second that are sampled because their callers say so: callers could fill the queue of the exporter. One account has 100
+ * of them at most.
+ */
+const forcedMax = 134;
 const secondMs = 1_000;
 
 /** Undefined where nothing is to be recorded. */
@@ -49,16 +53,16 @@ export function createTracer({
   const { clock } = options;
   const ring = browser ? new TraceRing() : undefined;
   const running = new RunningTraces<RecordedTrace>();
-  const forced = { since: 0, count: 0 };
+  let forced = sharedBudget(forcedMax);
+  let forcedSince = 0;
 
-  const mayForce = (): boolean => {
+  const mayForce = (account: string): boolean => {
     const now = clock.elapsed();
-    if (now - forced.since >= secondMs) {
-      forced.since = now;
-      forced.count = 0;
+    if (now - forcedSince >= secondMs) {
+      forcedSince = now;
+      forced = sharedBudget(forcedMax);
     }
-    forced.count += 1;
-    return forced.count <= forcedMax;
+    return forced.take(1, account);
   };
 
   const onEnd = (trace: RecordedTrace): void => {
@@ -71,10 +75,11 @@ export function createTracer({
     if (isSent) send(document);
   };
 
+  const maySample = (beginning: TraceBeginning, parent: TraceParent | undefined): boolean =>
+    parent?.isSampled ?? (isLinked(beginning) || isChosen(beginning, sample));
+
   const isSampled = (beginning: TraceBeginning, parent: TraceParent | undefined): boolean =>
-    parent?.isSampled === true
-      ? mayForce()
-      : parent === undefined && (isLinked(beginning) || isChosen(beginning, sample));
+    maySample(beginning, parent) && (parent === undefined || mayForce(beginning.account ?? ''));
 
   const traceIdStart = toHex(options.random.bytes(8));
   const shared = { ...options, traceIdStart, isSampled, onEnd };
@@ -89,7 +94,8 @@ export function createTracer({
   return {
     begin(beginning: TraceBeginning) {
       const trace = new RecordedTrace(shared, beginning);
-      if (ring === undefined && !trace.isSampled) return undefined;
+      // Whose the request is, is known later, and so is whether it is sampled.
+      if (ring === undefined && !maySample(beginning, trace.parent)) return undefined;
       running.add(trace);
       return trace;
     },

@@ -1,6 +1,7 @@
 /** Uploads whose clients send no more: what they hold is bounded, and is the share of their own account. */
 import { expect, test, vi } from 'vitest';
-import { openGateway } from '../support/gateway.ts';
+import { openGateway, person } from '../support/gateway.ts';
+import type { Client } from '../support/gateway-client.ts';
 import { holdingAfter } from '../support/held-body.ts';
 
 const MiB = 1024 * 1024;
@@ -34,4 +35,32 @@ test('an account with many stalled uploads gets SlowDown for further ones, and o
   expect(statuses.filter((status) => status === 200)).toHaveLength((uploadsMax * 3) / 4);
   expect(statuses.filter((status) => status === 503)).toHaveLength(uploadsMax / 4);
   expect((await client.put('/bucket/later', { body })).status).toBe(200);
+});
+
+test('accounts with many stalled uploads leave memory for the uploads of every other one', async () => {
+  const people = ['carol', 'dave'].map((name) => person(name));
+  await using world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' }, people });
+  const [carol, dave] = people.map((credential) => world.as({ credential })) as [Client, Client];
+  const gate = Promise.withResolvers<void>();
+  const body = new Uint8Array(MiB);
+  const arriving = holdingAfter(64 * 1024, gate.promise);
+  const stalled: Promise<unknown>[] = [];
+  for (const [name, client] of Object.entries({ alice: world.client, bob: world.bob, carol })) {
+    await client.put(`/${name}`);
+    let refused = 0;
+    const sent = Array.from({ length: uploadsMax }, (_, at) =>
+      client.put(`/${name}/key${at}`, { body, arriving }),
+    );
+    for (const each of sent)
+      void each.then(({ code }) => {
+        if (code === 'SlowDown') refused += 1;
+      });
+    // What the gateway refuses it answers before the gate opens.
+    await vi.waitFor(() => expect(refused).toBeGreaterThanOrEqual(uploadsMax / 4), { timeout: 60_000 });
+    stalled.push(...sent);
+  }
+  await dave.put('/dave');
+  expect((await dave.put('/dave/key', { body })).status).toBe(200);
+  gate.resolve();
+  await Promise.all(stalled);
 });

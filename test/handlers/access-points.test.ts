@@ -12,7 +12,7 @@ import {
   open4,
   policyFor,
 } from '../support/access-points.ts';
-import { backends, bob, openGateway } from '../support/gateway.ts';
+import { backends, bob, openGateway, operator } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { must, openUser } from '../support/iam-users.ts';
 
@@ -282,6 +282,32 @@ describe('operations on access points', () => {
     const taken = await acting(other)('CreateAccessPoint', { Name: 'taken', Bucket: 'bucket' });
     expect(taken.code).toBe('InvalidRequest');
   });
+
+  test.each(['x-account', 'X-Account'])(
+    'the host of an access point belongs to the account with the longest id in it: %s',
+    async (owner) => {
+      const short = { ...bob, accessKey: 'KEY-short', owner: 'account' };
+      const long = { ...bob, accessKey: 'KEY-long', owner };
+      await using world = await openGateway({ ...open, people: [short, long] });
+      await world.as({ credential: short }).put('/short');
+      await world.as({ credential: long }).put('/long');
+      const create = (credential: typeof short, Name: string, Bucket: string) =>
+        acting(world, credential)('CreateAccessPoint', { Name, Bucket });
+      for (const name of ['photos-x', 'a-photos-x']) {
+        const taken = await create(short, name, 'short');
+        expect([taken.status, taken.code]).toEqual([400, 'InvalidRequest']);
+      }
+      for (const name of ['photos', 'a-photos']) expect((await create(long, name, 'long')).status).toBe(200);
+      for (const name of ['x-photos', 'photos-xx'])
+        expect((await create(short, name, 'short')).status).toBe(200);
+      // Also where the account is none of the settings.
+      const made = await world
+        .as({ credential: operator })
+        .post('/admin/v1/accounts', { body: JSON.stringify({ account: 'Zoo-account' }) });
+      expect(made.status, made.text).toBe(200);
+      expect((await create(short, 'photos-zoo', 'short')).code).toBe('InvalidRequest');
+    },
+  );
 
   test('a bucket may be called like the version of the API', async () => {
     await using world = await openGateway(open);

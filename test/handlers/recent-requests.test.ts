@@ -110,6 +110,45 @@ describe('ListRequests', () => {
     expect((await ask({ status: '4xx' })).requests).toHaveLength(1);
   });
 
+  test('a busy account overwrites the requests of no other account, nor of its readers, and a follower learns how many are lost', async () => {
+    await using world = await openGateway();
+    const ask = as(world.as({ credential: operator }), 'requests');
+    const flood = async (requests: number, send: () => Promise<unknown>) => {
+      for (let n = 0; n < requests; n += 100) await Promise.all(Array.from({ length: 100 }, send));
+    };
+    await world.client.put('/busy');
+    await world.bob.put('/quiet');
+    await world.bob.put('/quiet/key', { body: 'hello' });
+    await world.bob.get('/quiet/missing');
+    const open = { Effect: 'Allow', Principal: '*', Action: 's3:*', Resource: ['arn:aws:s3:::quiet/*'] };
+    const [busy, quiet] = ['busy', 'quiet'].map((bucket) =>
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [{ ...open, Resource: [`arn:aws:s3:::${bucket}/*`] }],
+      }),
+    );
+    expect((await world.client.put('/busy?policy', { body: busy as string })).status).toBe(204);
+    expect((await world.bob.put('/quiet?policy', { body: quiet as string })).status).toBe(204);
+    await world.client.put('/busy/key', { body: 'hello' });
+    expect((await world.anonymous.get('/quiet/key')).status).toBe(200);
+    expect((await world.anonymous.get('/quiet/missing')).status).not.toBe(200);
+    const { next } = await ask({});
+    await flood(4_200, () => world.client.send('HEAD', '/busy'));
+    await flood(1_200, () => world.client.send('HEAD', '/busy/missing'));
+    await flood(2_200, () => world.anonymous.send('HEAD', '/busy/key'));
+    await flood(1_200, () => world.anonymous.send('HEAD', '/busy/missing'));
+    expect(operations((await ask({ account: 'bob-account' })).requests)).toEqual([
+      'CreateBucket 200',
+      'PutObject 200',
+      'GetObject 404',
+      'PutBucketPolicy 204',
+    ]);
+    expect((await ask({ bucket: 'quiet' })).requests).toHaveLength(6);
+    // Of the rings, bob and his readers have six; one busy bucket, its policy and the key were added before `next`.
+    const { lost } = await ask({ after: next });
+    expect(lost).toBe(8_800 - (4_096 + 1_024 - 6));
+  });
+
   test('shows an operator with a policy only requests to the buckets and of the accounts that no Deny covers', async () => {
     await using world = await openGateway();
     const policy = (...statements: object[]) =>
@@ -193,6 +232,19 @@ describe('ListLogs', () => {
   test('is not there where an application owns the log', async () => {
     await using world = await openGateway({ wrap: (context) => ({ ...context, tracer: browsingTracer() }) });
     expect((await as(world.as({ credential: operator }), 'logs')({})).status).toBe(501);
+  });
+
+  test('an account with many lines overwrites those of no other account', async () => {
+    const { world, ask, log } = await openLogged();
+    await using _ = world;
+    await world.bob.get('/books/missing');
+    log('WARN', 'a disk is slow', { disk: 'sda' });
+    for (let n = 0; n < 1_500; n += 1) await world.client.get(`/books-${n}/missing`);
+    for (let n = 0; n < 300; n += 1) log('WARN', 'slow request', { account: 'alice-account', key: `${n}` });
+    expect((await ask({ account: 'bob-account' })).lines).toHaveLength(1);
+    const { lines } = await ask({ level: 'WARN', limit: 1_000 });
+    expect(lines).toHaveLength(200);
+    expect(lines[0]).toMatchObject({ message: 'a disk is slow' });
   });
 
   test('keeps the beginning of a long line as its message', () => {

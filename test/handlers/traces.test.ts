@@ -348,4 +348,22 @@ describe('traceparent', () => {
         ?.end();
     expect(sent).toBe(100);
   });
+
+  test.each([true, false])(
+    'an account that forces samples leaves some to others (traces kept in memory: %s)',
+    async (browser) => {
+      const sent: TraceDocument[] = [];
+      const clock = { ...systemClock, elapsed: () => 5 };
+      const send = (document: TraceDocument) => sent.push(document);
+      await using world = await openTraced({}, { clock, browser, export: send });
+      const headers = { traceparent: parent };
+      const keysOf = (bucket: string) => sent.filter((each) => each.bucket === bucket).length;
+      for (const client of [world.anonymous, world.client])
+        for (let n = 0; n < 200; n += 1) await client.get('/alice/key', { headers });
+      await world.bob.get('/bob/key', { headers });
+      expect(keysOf('bob')).toBe(1);
+      expect(keysOf('alice')).toBeGreaterThan(100);
+      expect(sent.length).toBeLessThanOrEqual(134);
+    },
+  );
 });

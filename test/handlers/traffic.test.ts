@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { TrafficCounter } from '../../src/domain/usage/traffic-counter.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { policyOf } from '../support/access.ts';
@@ -105,6 +106,24 @@ test('a bucket whose requesters pay is charged to them, and others to its owner'
   expect(await world.rows(`/iam/users/${bob.owner}/traffic`)).toEqual([
     { bucket: 'bucket', day: '2026-01-01', requester: bob.owner, ...none, requestsB: 2, egressBytes: 2 },
   ]);
+});
+
+test('an account with traffic of more buckets than a process counts leaves that of others counted', async () => {
+  await using world = await openTraffic();
+  const { context } = world;
+  await world.bob.put('/bucket');
+  await world.clock.advance(10_000);
+  await world.clock.settle();
+  const [requester, payer] = [alice.owner, alice.owner];
+  const count = (n: number): void =>
+    context.caches
+      .of(TrafficCounter)
+      .count(context, { bucketId: `id-${n}`, bucket: `b${n}`, requester, payer }, { requestsA: 1 });
+  for (let n = 0; n < 20_000; n += 1) count(n);
+  await world.bob.put('/bucket/key', { body: 'x' });
+  await expect
+    .poll(() => world.rows('/buckets/bucket/traffic'))
+    .toMatchObject([{ requester: bob.owner, payer: bob.owner, requestsA: 1, ingressBytes: 1 }]);
 });
 
 test('a reader that stops early is charged for what was sent, not for the object', async () => {

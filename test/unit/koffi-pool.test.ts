@@ -81,7 +81,7 @@ function doubleOfLibrados() {
   const lib = new Proxy({}, { get: (_, name) => functions(String(name)) }) as Librados;
   const native = { lib, crc32c, text: () => '' };
   const end = (completion: bigint | undefined, code: number): unknown => codes.set(completion, code);
-  return { load: async () => native, late, called, started, end, release: () => gate.resolve() };
+  return { load: async () => native, native, late, called, started, end, release: () => gate.resolve() };
 }
 
 test('nothing reaches a pool or a connection after it was closed, and it waits for what is under way', async () => {
@@ -143,6 +143,43 @@ test('a cluster that does not answer leaves a thread to the others', async () =>
   release();
   await Promise.all(stats);
   await Promise.all([hung.close(), other.close()]);
+});
+
+test('clusters whose calls time out leave a thread to the others, however many they are', async () => {
+  const { native } = doubleOfLibrados();
+  const asking: { readonly cluster: unknown; readonly end: (code: number) => void }[] = [];
+  const lookUpPool = Object.assign(() => 0, {
+    async: (cluster: unknown, _name: string, done: (error: null, code: number) => void) => {
+      asking.push({ cluster, end: (code) => done(null, code) });
+    },
+  });
+  const lib = new Proxy(native.lib, {
+    get: (target, name) => (name === 'lookUpPool' ? lookUpPool : Reflect.get(target, name)),
+  });
+  const driver = await koffiDriver(async () => ({ ...native, lib }));
+  const ids = ['a', 'b', 'c', 'd'];
+  const [d, ...silent] = (
+    await Promise.all(ids.map((id) => driver.connect({ ...address, id })))
+  ).toReversed();
+  // Each is found silent by one call.
+  for (const cluster of silent) {
+    const asked = expect(cluster.poolId('data')).rejects.toThrow('no answer in time');
+    await vi.waitFor(() => expect(asking).toHaveLength(1), until);
+    asking.pop()?.end(-errno.timedOut);
+    await asked;
+  }
+  const again = silent.map((cluster) => cluster.poolId('data'));
+  await vi.waitFor(() => expect(asking).toHaveLength(1), until);
+  const healthy = d?.poolId('data');
+  await vi.waitFor(() => expect(asking).toHaveLength(2), until);
+  asking.pop()?.end(7);
+  expect(await healthy).toBe(7);
+  // The silent ones are asked in turn, and one that answers has a thread as before.
+  for (let left = 3; left > 0; left -= 1) {
+    await vi.waitFor(() => expect(asking).toHaveLength(1), until);
+    asking.pop()?.end(8);
+  }
+  expect(await Promise.all(again)).toEqual([8, 8, 8]);
 });
 
 test('operations of a client that was put on the blocklist end its connection, and not the next one', async () => {

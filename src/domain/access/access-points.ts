@@ -19,6 +19,7 @@ import {
   replaceAccessPoint,
 } from '../../metadata/buckets/access-points.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { findAccountClaim, idClaim } from '../../metadata/iam.ts';
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
@@ -27,7 +28,7 @@ import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'credentials'>;
 
 const aliasSuffix = '-s3alias';
 /** A bucket's name cannot end with the alias suffix. */
@@ -130,12 +131,28 @@ async function claimHost(ctx: Ctx, row: AccessPointRow): Promise<void> {
   const label = formatHostLabel(row);
   const refuse = () =>
     fail('InvalidRequest', `${label} is the name of a bucket or the host of another access point.`);
-  if ((await lookUpBucket(ctx, label)) !== undefined) throw refuse();
+  if ((await isOfLongerAccount(ctx, row)) || (await lookUpBucket(ctx, label)) !== undefined) throw refuse();
   if (!(await claimAlias(ctx.metadata, { alias: label, account, name }))) throw refuse();
   const claimed = await findAlias(ctx.metadata, label);
   if ((await lookUpBucket(ctx, label)) === undefined) return;
   if (claimed?.row.account === account && claimed.row.name === name) await dropAlias(ctx.metadata, claimed);
   throw refuse();
+}
+
+/**
+ * `photos-x` of the account `team` has the host of `photos` of the account `x-team`. Such a host belongs to the account with the longest
+ * id, because `team` could take any host of `x-team` otherwise.
+ */
+async function isOfLongerAccount(
+  { credentials, metadata }: Ctx,
+  { account, name }: Pick<AccessPointRow, 'account' | 'name'>,
+): Promise<boolean> {
+  for (const { index } of name.matchAll(/-/g)) {
+    const longer = `${name.slice(index + 1)}-${account}`;
+    if (credentials.hasAccountLike(longer) || (await findAccountClaim(metadata, idClaim(longer))))
+      return true;
+  }
+  return false;
 }
 
 /** @throws InvalidBucketName for a bucket whose host name would hide an access point */

@@ -11,6 +11,7 @@ import {
   findAccountClaim,
   findIam,
   type IamKind,
+  idClaim,
   type KeyRecord,
   putAccessKey,
   putAccountClaim,
@@ -47,7 +48,6 @@ export async function findProfile(
 }
 
 const emailClaim = (email: string): string => `email:${email.toLowerCase()}`;
-const idClaim = (account: string): string => `id:${account.toLowerCase()}`;
 
 /** The account whose profile has the e-mail address. */
 export async function findAccountByEmail(
@@ -166,7 +166,7 @@ async function insertAccount(
     if (!adopt && (await hasHoldings(ctx, account)))
       throw fail(
         'EntityAlreadyExists',
-        `Buckets or IAM records of ${account} exist, because it was an account of SVC_CREDENTIALS. Send "adopt": true to create the account with them and to serve its users again.`,
+        `Buckets or IAM records of ${account} exist, because it was an account of SVC_CREDENTIALS. Send "adopt": true to create the account with them.`,
       );
     await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
     const created = ctx.clock.now();

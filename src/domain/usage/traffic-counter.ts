@@ -3,6 +3,7 @@
  * present sums over its earlier ones, so a write that is repeated counts nothing twice, and processes never wait for each other. A process
  * that is killed loses what it counted since its last write.
  */
+import { sharedBudget } from '../../base/shared-budget.ts';
 import type { Context } from '../../context.ts';
 import { trafficChanges } from '../../metadata/buckets/usage.ts';
 import type { TrafficRow } from '../../metadata/records/usage.ts';
@@ -22,7 +23,7 @@ export const dayMs = 86_400_000;
 export const trafficCloseMs = 6 * 60 * 60 * 1000;
 /** How long rows are kept. */
 export const trafficRetentionMs = 400 * dayMs;
-/** Pairs of bucket and account that a process counts at the same time, some 500 bytes each. */
+/** Pairs of bucket and account that a process counts at the same time, some 500 bytes each. Those who pay share them. */
 const entriesMax = 20_000;
 const entriesPerWrite = 64;
 
@@ -41,6 +42,7 @@ interface Unwritten {
 
 export class TrafficCounter {
   readonly #entries = new Map<string, Entry>();
+  readonly #taken = sharedBudget(entriesMax);
   #process = '';
   /** Each entry has a writer of its own, so that an entry that was given up and begun again overwrites no row. */
   #begun = 0;
@@ -82,7 +84,7 @@ export class TrafficCounter {
     const known = this.#entries.get(place);
     if (known !== undefined) return known;
     if (this.#entries.size >= entriesMax / 2) this.#rest.abort();
-    if (this.#entries.size >= entriesMax) return undefined;
+    if (!this.#taken.take(1, payer)) return undefined;
     if (this.#process === '')
       this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
     this.#begun += 1;
@@ -104,6 +106,11 @@ export class TrafficCounter {
     };
     this.#entries.set(place, entry);
     return entry;
+  }
+
+  #drop(place: string, { payer }: TrafficKey): void {
+    this.#entries.delete(place);
+    this.#taken.give(1, payer);
   }
 
   /** Runs until everything is written. */
@@ -133,7 +140,7 @@ export class TrafficCounter {
     // Entries of former days are given up, and where there are many also those that nothing was added to meanwhile.
     for (const [place, { isWritten, row }] of this.#entries)
       if (isWritten && (row.day !== toDay(ctx.clock.now()) || this.#entries.size > entriesMax / 4))
-        this.#entries.delete(place);
+        this.#drop(place, row);
     if (this.#uncounted > 0)
       ctx.telemetry.log('WARN', 'requests were not counted as traffic: too many buckets and accounts', {
         requests: this.#uncounted,
@@ -168,7 +175,7 @@ export class TrafficCounter {
     const now = clock.now();
     for (const [place, { row, isWritten }] of this.#entries) {
       if (now < startOfDay(row.day) + dayMs + trafficCloseMs) continue;
-      this.#entries.delete(place);
+      this.#drop(place, row);
       if (isWritten) continue;
       const { day, requestsA, requestsB, requestsFree } = row;
       const requests = requestsA + requestsB + requestsFree;

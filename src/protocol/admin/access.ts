@@ -145,7 +145,7 @@ export const accessRows = {
         noResource('The handler asks the policies about each question, as ExplainDecision would.'),
       ]),
     ),
-    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. Each question needs the permission of ExplainDecision; one without it, or with an error, has `refused`.',
+    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. Each question needs the permission of ExplainDecision; one without it, or with an error, is answered by `refused`.',
     reads: true,
     body: jsonObject({
       questions: jsonList(jsonObject({ ...asked, action: jsonText() }), { min: 1, max: 200 }),
@@ -248,7 +248,7 @@ export const sessionRows = {
   CreateSessionCredentials: {
     on: 'POST /session/credentials',
     cookie: true,
-    doc: 'Issues temporary credentials of the caller for the storage protocol, which end with its log-in.',
+    doc: 'Issues temporary credentials of the caller for the storage protocol, which end with the log-in of the cookie.',
     callers: 'known',
     secret: true,
     reply: jsonObject({

@@ -123,7 +123,7 @@ export const auditRows = {
     on: 'GET /audit/histogram',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit/histogram') },
     lists: { rows: auditAbout },
-    doc: 'Counts the requests of the audit log over time, by result; the last day unless start is given. countedFrom says how far back it read.',
+    doc: 'Counts the requests of the audit log over time, by result; the last day unless start is given. It reads a bounded part of the log: countedFrom says how far back.',
     query: {
       ...span,
       ...filter,
@@ -139,7 +139,7 @@ export const auditRows = {
     on: 'GET /audit/follow',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit/follow') },
     lists: { rows: auditAbout },
-    doc: 'Lists rows of the audit log of all gateways as they come, the oldest first. `after` continues; the row of a request comes at its end. `lateFrom` says how far back rows may have come late.',
+    doc: 'Lists rows of the audit log as they come, of all gateways, the oldest first. `after` continues; a row of a long request comes when the request has ended. `lateFrom` says how far back rows were compared that may have come late.',
     query: { ...filter, ...following },
     reply: jsonObject({
       rows: jsonRows(row),

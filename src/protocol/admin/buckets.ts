@@ -391,7 +391,7 @@ export const configurationRows = {
   },
   PutBucketConfiguration: {
     on: 'PUT /buckets/:name/configurations/:family',
-    doc: 'Sets a configuration of a bucket, with the checks of the storage protocol and as the account of the bucket. With dry-run it stores nothing, and names all refusals.',
+    doc: 'Sets a configuration of a bucket, with the checks of the storage protocol and as the account of the bucket. With dry-run it stores nothing, and names everything that would be refused.',
     ...recorded,
     query,
     body: document,

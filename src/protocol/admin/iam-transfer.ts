@@ -58,7 +58,7 @@ export const iamTransferRows = {
   ExportIam: {
     on: 'GET /accounts/:account/export',
     lists: { rows: ['accounts/{account}/{kind}/{name}'] },
-    doc: 'Exports an account with its policies, groups, roles and users in the order of an import, without secrets.',
+    doc: 'Exports an account with its policies, groups, roles and users in the order in which an import needs them, without secrets of keys.',
     query: pagingBy(transferredMax),
     reply: jsonObject({ rows: jsonRows(record), next }),
   },
@@ -81,7 +81,7 @@ export const iamTransferRows = {
       accessKey: noResource('It belongs to the user or the root.'),
       secretKey: noResource('A secret.'),
     },
-    doc: 'Creates what exported records name, and with `overwrite` changes what differs; says for each record what was done, or with `dryRun` what would be.',
+    doc: 'Creates what exported records name, and with `overwrite` changes what differs from them; says for each record what was done, or with `dryRun` what would be.',
     takesSecret: true,
     records: ['imported'],
     body: jsonObject({

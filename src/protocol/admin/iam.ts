@@ -143,7 +143,7 @@ export const accountRows = {
       accessKey: noResource('The key does not exist yet.'),
       secretKey: noResource('A secret.'),
     },
-    doc: 'Creates an account and a key of its root; only this reply has the secret. `accessKey` and `secretKey` take over a key that its clients have. An id that has buckets or IAM records, because its keys left the settings, needs `adopt`: the account then has them, and its users work again.',
+    doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have. An id that has buckets or IAM records, because its keys left the settings, needs `adopt`: the account then has them, and its users are served again.',
     secret: true,
     takesSecret: true,
     body: jsonObject({

@@ -60,7 +60,7 @@ export const objectRows = {
     on: 'GET /buckets/:name/object',
     names: { key: noResource('the key of an object; policies of operators name buckets') },
     lists: { versions: ['accounts/{owner}'] },
-    doc: 'Shows the versions of a key, the newest first: where their bytes are, locks, encryption, replication, and the lifecycle rule that expires the latest one. Versions with many parts make a page shorter.',
+    doc: 'Shows the versions of a key, the newest first: where their bytes are, locks, encryption, replication, and the lifecycle rule that expires the latest one. A page is shorter where its versions have many parts.',
     query: { key, ...pagingBy(versionsPageDefault) },
     reply: jsonObject({ versions: jsonRows(version), next }),
   },
@@ -68,7 +68,7 @@ export const objectRows = {
     on: 'GET /buckets/:name/uploads',
     tenants: { bucket: 'name' },
     lists: { rows: ['accounts/{owner}'] },
-    doc: 'Lists the open multipart uploads of a bucket by key, with their age, parts and bytes. Uploads with many parts make a page shorter.',
+    doc: 'Lists the open multipart uploads of a bucket by key, with their age, parts and bytes. A page is shorter where its uploads have many parts.',
     query: { prefix: jsonOptional(jsonText({ max: 1_024 })), ...pagingBy(uploadsPageDefault) },
     reply: jsonObject({
       rows: jsonRows(
@@ -199,7 +199,7 @@ export const allBucketRows = {
       owner: mention('accounts/{owner}/buckets'),
       policy: noResource('Whether the policy of the bucket stays.'),
     },
-    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`. The policy stays too, unless `policy` is `drop`.',
+    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`. The policy stays and goes on to grant what it granted, unless `policy` is `drop`.',
     query: { policy: jsonOptional(jsonChoice(['keep', 'drop'])) },
     body: jsonObject({ owner: jsonText({ max: 128 }), objects: jsonOptional(jsonChoice(['move', 'stay'])) }),
     reply: jsonObject({

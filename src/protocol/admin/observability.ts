@@ -164,7 +164,7 @@ export const observabilityRows = {
       id: noResource('Traces of denied buckets are left out.'),
     },
     lists: { traces: ['buckets/{bucket}'] },
-    doc: 'Lists the traces that all processes keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes of other gateways that have not answered.',
+    doc: 'Lists the traces that the processes of all gateways keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes of other gateways that have not answered.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
       operation: jsonOptional(operation),

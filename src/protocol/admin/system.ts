@@ -48,7 +48,7 @@ export const statusRows = {
       tasks: ['buckets/{bucket}/tasks', 'clusters/{cluster}/tasks'],
       errors: ['buckets/{bucket}', 'accounts/{account}'],
     },
-    doc: 'Shows the installation on one page: gateways, capacity, health, work, requests and errors. `missing` names parts that could not be read in time.',
+    doc: 'Shows the installation on one page: gateways, capacity, health, work that is left, the requests of the last minute and the last errors. `missing` names parts that could not be read in time.',
     reply: jsonObject({
       ok: jsonBoolean,
       time: isoTime,

@@ -319,18 +319,50 @@ const quiet = { log_to_stderr: 'false', err_to_stderr: 'false', log_file: '', ad
 /** One for each process, which has one callback and shares its threads. */
 export async function koffiDriver(load: () => Promise<Native> = loadLibrados): Promise<RadosDriver> {
   const native = await load();
-  const parts: PoolParts = {
-    native,
-    completions: new Completions(native),
-    blocking: new Semaphore(blockingMax),
+  const parts = { native, completions: new Completions(native) };
+  const turns = new ClusterTurns();
+  return {
+    crc32c: native.crc32c,
+    connect: (address) => connect({ ...parts, blocking: turns.of(address.id) }, address),
   };
-  return { crc32c: native.crc32c, connect: (address) => connect(ofOneCluster(parts), address) };
 }
 
-/** One call at a time, so that a cluster that hangs leaves a thread to the others. */
-function ofOneCluster(parts: PoolParts): PoolParts {
-  const turns = new Semaphore(1);
-  return { ...parts, blocking: { run: (work) => turns.run(() => parts.blocking.run(work)) } };
+/**
+ * One call of a connection at a time, so that a cluster that hangs leaves a thread to the others. Those whose last call timed out have one
+ * thread together, so that several of them leave one, too.
+ */
+class ClusterTurns {
+  readonly #all = new Semaphore(blockingMax);
+  readonly #ofSilent = new Semaphore(blockingMax - 1);
+  /** Ids of clusters, also for later connections to them. */
+  readonly #silent = new Set<string>();
+
+  of(id: string): Turns {
+    const own = new Semaphore(1);
+    return {
+      run: (work) =>
+        own.run(() => {
+          const call = () => this.#all.run(() => this.#watch(id, work));
+          return this.#silent.has(id) ? this.#ofSilent.run(call) : call();
+        }),
+    };
+  }
+
+  async #watch<T>(id: string, work: () => Promise<T>): Promise<T> {
+    let result: unknown;
+    try {
+      const value = await work();
+      result = value;
+      return value;
+    } catch (error) {
+      if (error instanceof RadosFailure) result = -error.code;
+      throw error;
+    } finally {
+      // What C returns is a code or a number of entries.
+      if (Number(result) === -errno.timedOut) this.#silent.add(id);
+      else this.#silent.delete(id);
+    }
+  }
 }
 
 const seconds = (ms: number): string => String(Math.max(1, Math.ceil(ms / 1000)));
