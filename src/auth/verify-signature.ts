@@ -216,7 +216,7 @@ const encodingHint =
 const pathHint =
   'If the path that was signed has a segment . or ..: the framework rewrites the segments . and .. of a path; such a key needs a handler with the raw path.';
 const joinHint = (name: string): string =>
-  `If ${name} was sent more than once: the runtime joins the values by a comma and a space, a signature by a comma. Send one value.`;
+  `If ${name} was sent more than once: the runtime around this gateway joins the values by a comma and a space, and a signature covers them joined by a comma. Send one value.`;
 
 /** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
 const withoutSecrets = (text: string): string => maskLines(text, '***');

@@ -63,7 +63,8 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   InsufficientStorage: {
     status: 507,
-    message: 'The storage is full: no data can be added until some is deleted.',
+    message:
+      'The storage is full: objects can be read and deleted, and no data can be added until some was deleted.',
   },
   InternalError: { status: 500, message: 'We encountered an internal error. Please try again.' },
   InvalidAccessKeyId: {

@@ -111,7 +111,7 @@ const runningId = (asked: NamedKey & Pick<Asked<unknown>, 'of'>): string =>
 const tooMany = () =>
   fail(
     'SlowDown',
-    `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist.`,
+    `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist, and retry later.`,
   );
 
 function findOrAddAccount(state: NamedKeys, account: string, now: number): Account {

@@ -166,7 +166,7 @@ async function insertAccount(
     if (!adopt && (await hasHoldings(ctx, account)))
       throw fail(
         'EntityAlreadyExists',
-        `Buckets or IAM records of ${account} exist, because it was an account of SVC_CREDENTIALS. Send "adopt": true to create the account with them.`,
+        `Buckets or IAM records of ${account} exist, because it was an account of SVC_CREDENTIALS. Send "adopt": true to create the account with them and to serve its users again.`,
       );
     await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
     const created = ctx.clock.now();

@@ -152,7 +152,7 @@ export function assertDescribed(
   if (isOther)
     throw fail(
       'BadDigest',
-      `The parts make ${content.size} bytes with ETag ${content.etag}, and the document describes ${size} bytes with ETag ${etag}. Send the parts as they are at the source.`,
+      `The parts make ${content.size} bytes with ETag ${content.etag}, and the document describes ${size} bytes with ETag ${etag}. Send the parts with the boundaries and checksums that they have at the source.`,
     );
 }
 

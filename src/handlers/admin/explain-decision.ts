@@ -354,7 +354,7 @@ async function findIdentity(
   // Not InvalidAccessKeyId, which clients show as a problem of the key that signed the question.
   if (found === undefined)
     throw fail('InvalidArgument', {
-      message: `No account and no user has an active access key "${accessKey}". It may be deleted, inactive or temporary. Give another accessKey, or neither accessKey nor requestId for an anonymous caller.`,
+      message: `No account and no user has an active access key "${accessKey}". It may be deleted, inactive or of temporary credentials. Give another accessKey, or ask about an anonymous caller with neither accessKey nor requestId.`,
       field: 'accessKey',
     });
   const { secretKey: _, ...identity } = found;

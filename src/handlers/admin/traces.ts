@@ -77,7 +77,7 @@ export const GetTrace: AdminHandler<'GetTrace'> = async (ctx, { params, entries 
   if (traces.length === 0)
     throw fail(
       'NotFound',
-      `No process keeps a trace of request ${id.slice(0, 64)}: they keep recent failures, slow requests and a sample.${silent === 0 ? '' : ` Processes of other gateways that did not answer: ${silent}.`}`,
+      `No process keeps a trace of request ${id.slice(0, 64)}. They keep failures, the slowest requests and a sample, each until newer ones need the space.${silent === 0 ? '' : ` Processes of other gateways that did not answer: ${silent}.`}`,
     );
   for (const trace of traces) {
     const denial = await entries.denialOf('traces', trace);

@@ -94,7 +94,10 @@ export const CreateBucket: WithFacts<'CreateBucket'> = {
     assertBucketName(bucketName);
     await assertNoAccessPoint(ctx, bucketName);
     if (readChoice(request, 'bucket-namespace', ['global', 'account-regional']) === 'account-regional')
-      throw fail('NotImplemented', 'account-regional is not implemented.');
+      throw fail(
+        'NotImplemented',
+        'bucket-namespace account-regional is not implemented: leave it out, and the name is taken for all accounts.',
+      );
     const asked: Asked = {
       region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
       tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
