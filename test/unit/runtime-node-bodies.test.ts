@@ -1,8 +1,10 @@
 /** Request bodies on the Node listener: Expect, backpressure, and bodies that are cut off, late or not read. */
-import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { randomFillSync } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createGzip, gunzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { Refusal } from '../../src/base/errors.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -205,8 +207,11 @@ test('the arrays of a long body are freed when its request has ended', async () 
 });
 
 /** A server of node:http, as an application has it. */
-async function serveApplication(listener: RequestListener): Promise<Talk> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
+async function serveApplication(
+  listener: RequestListener,
+  event: 'request' | 'checkContinue' = 'request',
+): Promise<Talk> {
+  const server = createServer().on(event, listener).listen(0, '127.0.0.1');
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
@@ -231,6 +236,35 @@ test('toNodeHandler refuses a body that the application has read before, and say
   await talk.say(`${put(3).replace('/k', '/other')}abc`).sees('<3 bytes>');
 });
 
+/** How an application comes to call the handler. */
+const continues = {
+  'of node:http': ['request', false],
+  'in its own listener of checkContinue': ['checkContinue', false],
+  'in its own listener of checkContinue, which sends it too': ['checkContinue', true],
+} as const;
+
+test.each(Object.entries(continues))(
+  'toNodeHandler sends 100 Continue once %s',
+  async (_, [event, sends]) => {
+    const handle = toNodeHandler({ handle: reading });
+    const talk = await serveApplication((request, response) => {
+      if (sends) response.writeContinue();
+      handle(request, response);
+    }, event);
+    expect(await talk.say(put(3, expectation)).sees('\r\n\r\n')).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+    expect((await talk.say('abc').sees('<3 bytes>')).match(/HTTP\/1\.1 \d+/g)).toEqual([
+      'HTTP/1.1 100',
+      'HTTP/1.1 200',
+    ]);
+  },
+);
+
+test('toNodeHandler in a listener of checkContinue refuses an upload before it is sent', async () => {
+  const handle = toNodeHandler({ handle: async () => text('refused', 403) });
+  const talk = await serveApplication(handle, 'checkContinue');
+  expect(await talk.say(put(1_000_000_000, expectation)).ends()).toMatch(/^HTTP\/1\.1 403 /);
+});
+
 test('toNodeHandler refuses a request whose body stops for the idle time', async () => {
   const talk = await serveApplication(toNodeHandler({ handle: reading }, { idleTimeoutMs: 50 }));
   expect(await talk.say(`${put(3)}a`).ends()).toMatch(/^HTTP\/1\.1 400 .*<RequestTimeout>/s);
@@ -243,4 +277,75 @@ test.each([
 ])('toNodeHandler(gateway, %j) is refused', (options, why) => {
   const handle = () => Promise.reject(new Error('not asked'));
   expect(() => toNodeHandler({ handle }, options as object)).toThrow(why);
+});
+
+/** As middleware for compression does: it drops the callbacks of writes, and reads the bytes later. */
+function compress(response: ServerResponse): void {
+  const gzip = createGzip();
+  const [write, end, writeHead] = [response.write, response.end, response.writeHead];
+  gzip.on('data', (bytes) => {
+    if (!write.call(response, bytes, 'latin1')) gzip.pause();
+  });
+  gzip.on('end', () => end.call(response, undefined, 'latin1'));
+  response.on('drain', () => gzip.resume());
+  Object.assign(response, {
+    writeHead: (status: number, flat: string[]) => {
+      const at = flat.findIndex((each, n) => n % 2 === 0 && each.toLowerCase() === 'content-length');
+      return writeHead.call(response, status, at < 0 ? flat : flat.toSpliced(at, 2));
+    },
+    write: (bytes: Uint8Array) => gzip.write(bytes),
+    end: (bytes?: Uint8Array) => void gzip.end(bytes),
+    once: (event: string, listener: () => void) =>
+      event === 'drain'
+        ? void gzip.once(event, listener)
+        : EventEmitter.prototype.once.call(response, event, listener),
+  });
+}
+
+test('toNodeHandler writes through middleware that compresses its replies', async () => {
+  const [pieces, pieceBytes] = [200, 50_000];
+  const buffer = new Uint8Array(pieceBytes);
+  async function* body(): AsyncGenerator<Uint8Array> {
+    // Bytes that gzip cannot shorten, in an array that is used again for every second piece.
+    for (let n = 0; n < pieces; n++)
+      yield n % 2 === 0 ? randomFillSync(buffer).fill(n, 0, 1) : Uint8Array.of(n);
+  }
+  const headers: [string, string][] = [['Content-Length', String((pieces / 2) * (pieceBytes + 1))]];
+  const handle = toNodeHandler({ handle: async () => ({ status: 200, headers, body: body() }) });
+  const server = createServer((request, response) => {
+    compress(response);
+    handle(request, response);
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const reply = await fetch(`http://127.0.0.1:${port}/k`, { signal: AbortSignal.timeout(20_000) });
+  const bytes = gunzipSync(Buffer.from(await reply.arrayBuffer()));
+  const starts = Array.from({ length: pieces / 2 }, (_, n) => bytes[n * (pieceBytes + 1)]);
+  expect(bytes.length).toBe((pieces / 2) * (pieceBytes + 1));
+  expect(starts).toEqual(starts.map((_, n) => 2 * n));
+});
+
+test('the promise of toNodeHandler resolves when the reply has left, and when its client has', async () => {
+  const handle = toNodeHandler({
+    handle: ({ wire, signal }) =>
+      wire.target === '/'
+        ? Promise.resolve(text('done'))
+        : new Promise((resolve) => signal.addEventListener('abort', () => resolve(text('late')))),
+  });
+  const [ended, begun] = [[] as string[], gate<void>()];
+  const talk = await serveApplication(async (request, response) => {
+    begun.resolve();
+    await handle(request, response);
+    ended.push(`${request.url} ${response.writableFinished}`);
+  });
+  await talk.say(get).sees('done');
+  await expect.poll(() => ended, { timeout: 10_000 }).toEqual(['/ true']);
+  talk.say(get.replace(' / ', ' /slow '));
+  await begun.promise;
+  talk.socket.destroy();
+  await expect.poll(() => ended, { timeout: 10_000 }).toEqual(['/ true', '/slow false']);
 });

@@ -13,9 +13,11 @@ interface Answer {
   readonly body: Buffer;
 }
 
-async function open() {
+async function open({ checksContinue = false } = {}) {
   const gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
-  const server = createServer(toNodeHandler(gateway)).listen(0, '127.0.0.1');
+  const handle = toNodeHandler(gateway);
+  const server = createServer(handle).listen(0, '127.0.0.1');
+  if (checksContinue) server.on('checkContinue', handle);
   await new Promise((resolve) => server.once('listening', resolve));
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   // In MB, of what the client has not sent yet.
@@ -100,6 +102,36 @@ test('an upload over HTTP/2 whose client leaves stores nothing', async () => {
   stream.close(8);
   await vi.waitFor(() => expect(stream.destroyed).toBe(true), { timeout: 60_000 });
   expect((await ask(world, 'HEAD', 'cat')).headers[':status']).toBe(404);
+});
+
+test.each([
+  ['Node itself sends it', false],
+  ['the application has a listener of checkContinue', true],
+])('an upload over HTTP/2 that expects 100 Continue gets it once where %s', async (_, checksContinue) => {
+  const world = await open({ checksContinue });
+  const { origin, session } = world;
+  const link = world.gateway.presign({
+    method: 'PUT',
+    origin,
+    bucket: 'photos',
+    key: 'cat',
+    expiresSeconds: 60,
+  });
+  const path = link.slice(origin.length);
+  const stream = session.request({
+    ':method': 'PUT',
+    ':path': path,
+    'content-length': 4,
+    expect: '100-continue',
+  });
+  let continued = 0;
+  stream.on('continue', () => {
+    continued += 1;
+  });
+  const status = new Promise((resolve) => stream.on('response', (head) => resolve(head[':status'])));
+  await expect.poll(() => continued, { timeout: 10_000 }).toBe(1);
+  stream.end('meow');
+  expect([await status, continued]).toEqual([200, 1]);
 });
 
 test('a request over HTTP/2 whose Host differs from its authority is refused', async () => {

@@ -24,7 +24,7 @@ import { StartRefusal } from '../start-refusal.ts';
 import { HttpFault } from './http-head.ts';
 import { HttpSocket } from './http-socket.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
-import { findFault, originForm, refusal, refuseSocket } from './node-exchange.ts';
+import { findFault, type ListenerResponse, originForm, refusal, refuseSocket } from './node-exchange.ts';
 
 const tlsIntervalMs = 5000;
 /** For what a request that was cut still does, such as giving up its bytes. Shorter than `killAfterMs`: the stores are closed after it. */
@@ -357,6 +357,10 @@ export interface NodeHandlerOptions {
   readonly idleTimeoutMs?: number;
 }
 
+/**
+ * Returns a promise for frameworks that wait for their handlers, such as h3: it resolves when the reply has left, or its client. The type
+ * does not say so, because it never rejects and other callers need not handle it.
+ */
 export type NodeHandler = (
   request: IncomingMessage | Http2ServerRequest,
   response: ServerResponse | Http2ServerResponse,
@@ -399,7 +403,7 @@ export function toNodeHandler(
     socket.once('close', () => connection.lose());
     return connection;
   };
-  return (request, response) => {
+  const take: NodeHandler = (request, response) => {
     if (isHttp2(request, response)) {
       void answerStream(response, { gateway, telemetry, idleTimeoutMs });
       return;
@@ -409,8 +413,71 @@ export function toNodeHandler(
     if (isBodyRead(request)) return refuseReadBody(response, telemetry);
     const connection = connect(request.socket);
     response.setTimeout(idleTimeoutMs, () => connection.timeOut());
-    connection.take({ request, response, awaitsContinue: false });
+    connection.take({
+      request,
+      response: isPatched(response) ? new PatchedResponse(response) : response,
+      awaitsContinue: awaitsContinue(request, response),
+    });
   };
+  return (request, response) =>
+    new Promise<void>((resolve) => {
+      if (response.destroyed) resolve();
+      else response.once('finish', resolve).once('close', resolve);
+      take(request, response);
+    });
+}
+
+/** Whether middleware of the application, such as compression, has put methods of its own in front of those that write. */
+const isPatched = (response: ServerResponse): boolean =>
+  Object.hasOwn(response, 'write') || Object.hasOwn(response, 'end');
+
+/** Middleware may drop the callback of a write, and read the bytes later, when the array is used again. */
+class PatchedResponse implements ListenerResponse {
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+  }
+
+  get req(): IncomingMessage {
+    return this.#response.req;
+  }
+  get shouldKeepAlive(): boolean {
+    return this.#response.shouldKeepAlive;
+  }
+  get headersSent(): boolean {
+    return this.#response.headersSent;
+  }
+  get writableEnded(): boolean {
+    return this.#response.writableEnded;
+  }
+  writeContinue(): void {
+    this.#response.writeContinue();
+  }
+  writeHead(status: number, flat: string[]): this {
+    this.#response.writeHead(status, flat);
+    return this;
+  }
+  write(bytes: Uint8Array, onWritten: () => void): void {
+    if (this.#response.write(Buffer.from(bytes)) === false) this.#response.once('drain', onWritten);
+    else onWritten();
+  }
+  end(bytes?: Uint8Array | string, onWritten?: () => void): void {
+    if (onWritten !== undefined) this.#response.once('finish', onWritten);
+    this.#response.end(typeof bytes === 'object' ? Buffer.from(bytes) : bytes);
+  }
+}
+
+/** Whether the client waits for `100 Continue`: Node sends it ahead of `request`, and leaves it to a listener of `checkContinue`. */
+function awaitsContinue(
+  { httpVersion, headers }: Pick<IncomingMessage, 'httpVersion' | 'headers'>,
+  response: ServerResponse,
+): boolean {
+  // The cast: only this private field of Node, Bun and Deno says whether it was sent.
+  const { _sent100: isSent } = response as { readonly _sent100?: boolean };
+  return (
+    isSent === false && httpVersion === '1.1' && /(?:^|\W)100-continue(?:$|\W)/i.test(headers.expect ?? '')
+  );
 }
 
 const isBodyRead = ({
@@ -463,7 +530,8 @@ async function answerStream(
   }
 }
 
-function fromStream({ req: request, stream }: Http2ServerResponse, signal: AbortSignal): Incoming {
+function fromStream(response: Http2ServerResponse, signal: AbortSignal): Incoming {
+  const { req: request, stream } = response;
   const { method, url, authority, rawHeaders } = request;
   const flat = rawHeaders.flatMap((name, at) =>
     at % 2 === 1 || name.startsWith(':') ? [] : [name, rawHeaders[at + 1] as string],
@@ -479,12 +547,18 @@ function fromStream({ req: request, stream }: Http2ServerResponse, signal: Abort
       remote: socket.remoteAddress ?? '',
       secure: stream.session?.encrypted === true,
     },
-    body: stream.endAfterHeaders ? undefined : readStream(request, signal),
+    body: stream.endAfterHeaders ? undefined : readStream(response, signal),
     signal,
   };
 }
 
-async function* readStream(request: Http2ServerRequest, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* readStream(
+  { req: request, stream }: Http2ServerResponse,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  // A listener of `checkContinue` has not sent it.
+  const isContinued = stream.sentInfoHeaders?.some((sent) => sent[':status'] === 100);
+  if (request.headers.expect === '100-continue' && !isContinued) stream.additionalHeaders({ ':status': 100 });
   try {
     yield* request.iterator({ destroyOnReturn: false });
   } catch (cause) {
