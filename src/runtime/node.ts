@@ -64,14 +64,72 @@ export function routeHandler(
     const opened = typeof gateway === 'function' ? await gateway() : gateway;
     const exchange = storage.getStore();
     if (exchange === undefined || !isSame(request, exchange)) return opened.fetch(request);
-    const response = await opened.fetch(request, collectFacts(exchange));
-    if (!exchange.response.headersSent)
-      for (const name of framing) {
-        const value = response.headers.get(name);
-        if (value !== null) exchange.response.setHeader(name, value);
-      }
+    const body = request.body === null ? undefined : new DroppedBody(request.body);
+    const sent = body === undefined ? request : new Request(request, { body: body.stream, duplex: 'half' });
+    const response = await opened.fetch(sent, collectFacts(exchange));
+    if (!sent.bodyUsed) void body?.drop();
+    frame(exchange.response, response.headers);
     return response;
   };
+}
+
+/** Sets what the framework keeps for itself once it writes the head, unless its middleware has encoded the body again. */
+function frame(response: ServerResponse, headers: Headers): void {
+  const writeHead: (...head: never[]) => ServerResponse = response.writeHead;
+  response.writeHead = (...head: never[]) => {
+    const encoding = findEncoding(head.at(-1)) ?? response.getHeader('content-encoding');
+    const isOurs = encoding === undefined || encoding === headers.get('content-encoding');
+    if (isOurs && !response.headersSent)
+      for (const name of framing) {
+        const value = headers.get(name);
+        if (value !== null) response.setHeader(name, value);
+      }
+    return writeHead.apply(response, head);
+  };
+}
+
+/** @param head the headers that are passed to `writeHead`: a list or an object */
+function findEncoding(head: unknown): unknown {
+  if (typeof head !== 'object' || head === null) return undefined;
+  const flat = (Array.isArray(head) ? head : Object.entries(head)).flat();
+  const at = flat.findIndex((each) => String(each).toLowerCase() === 'content-encoding');
+  return at < 0 ? undefined : flat[at + 1];
+}
+
+/** How much of a body is read and dropped after the gateway has left it. */
+const droppedBytesMax = 16 * 1024 * 1024;
+
+/**
+ * A body whose rest is dropped when the gateway leaves it: Node begins no further request of the connection before it was read, and some
+ * frameworks close the connection, with a reply that is under way, when their stream is cancelled.
+ */
+class DroppedBody {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+
+  constructor(body: ReadableStream<Uint8Array>) {
+    const reader = body.getReader();
+    this.#reader = reader;
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    };
+    this.stream = new ReadableStream({ pull, cancel: () => void this.drop() }, { highWaterMark: 0 });
+  }
+
+  async drop(): Promise<void> {
+    try {
+      for (let left = droppedBytesMax; left > 0; ) {
+        const { done, value } = await this.#reader.read();
+        if (done) return;
+        left -= value.byteLength;
+      }
+      await this.#reader.cancel();
+    } catch {
+      // The client has left.
+    }
+  }
 }
 
 /** An application may also make requests of its own while it handles one of a client. */
