@@ -65,7 +65,7 @@ export function routeHandler(
     const exchange = storage.getStore();
     if (exchange === undefined || !isSame(request, exchange)) return opened.fetch(request);
     const body = request.body === null ? undefined : new DroppedBody(request.body);
-    const sent = body === undefined ? request : new Request(request, { body: body.stream, duplex: 'half' });
+    const sent = body === undefined ? request : new Request(request, { body: body.stream, ...streams });
     const response = await opened.fetch(sent, collectFacts(exchange));
     if (!sent.bodyUsed) void body?.drop();
     frame(exchange.response, response.headers);
@@ -95,6 +95,9 @@ function findEncoding(head: unknown): unknown {
   const at = flat.findIndex((each) => String(each).toLowerCase() === 'content-encoding');
   return at < 0 ? undefined : flat[at + 1];
 }
+
+/** Node asks for it beside a stream; the types of some versions do not know it. */
+const streams = { duplex: 'half' } as const;
 
 /** How much of a body is read and dropped after the gateway has left it. */
 const droppedBytesMax = 16 * 1024 * 1024;
