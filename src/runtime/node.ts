@@ -64,10 +64,12 @@ export function routeHandler(
     const opened = typeof gateway === 'function' ? await gateway() : gateway;
     const exchange = storage.getStore();
     if (exchange === undefined || !isSame(request, exchange)) return opened.fetch(request);
+    const { method, url, headers, signal } = request;
     const body = request.body === null ? undefined : new DroppedBody(request.body);
-    const sent = body === undefined ? request : new Request(request, { body: body.stream, ...streams });
-    const response = await opened.fetch(sent, collectFacts(exchange));
-    if (!sent.bodyUsed) void body?.drop();
+    // The cast: of a `Request` the gateway reads this much. Those of some frameworks are none of Node's, which cannot copy them.
+    const read = { method, url, headers, signal, body: body?.stream ?? null } as Request;
+    const response = await opened.fetch(read, collectFacts(exchange));
+    if (body?.isRead === false) void body.drop();
     frame(exchange.response, response.headers);
     return response;
   };
@@ -96,9 +98,6 @@ function findEncoding(head: unknown): unknown {
   return at < 0 ? undefined : flat[at + 1];
 }
 
-/** Node asks for it beside a stream; the types of some versions do not know it. */
-const streams = { duplex: 'half' } as const;
-
 /** How much of a body is read and dropped after the gateway has left it. */
 const droppedBytesMax = 16 * 1024 * 1024;
 
@@ -108,12 +107,14 @@ const droppedBytesMax = 16 * 1024 * 1024;
  */
 class DroppedBody {
   readonly stream: ReadableStream<Uint8Array>;
+  isRead = false;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
 
   constructor(body: ReadableStream<Uint8Array>) {
     const reader = body.getReader();
     this.#reader = reader;
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+      this.isRead = true;
       const { done, value } = await reader.read();
       if (done) controller.close();
       else controller.enqueue(value);

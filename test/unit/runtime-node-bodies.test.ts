@@ -329,6 +329,30 @@ test('toNodeHandler writes through middleware that compresses its replies', asyn
   expect(starts).toEqual(starts.map((_, n) => 2 * n));
 });
 
+test('toNodeHandler answers the next request through middleware that drops the callbacks of writes', async () => {
+  const length = 20_000_000;
+  const headers: [string, string][] = [['Content-Length', String(length)]];
+  async function* body(): AsyncGenerator<Uint8Array> {
+    // More than the kernel takes at once, so that the end comes before it has been written.
+    yield Buffer.alloc(length - 1, 'x');
+    yield Buffer.from('x');
+  }
+  const handle = toNodeHandler({
+    handle: async ({ wire }) =>
+      wire.target === '/' ? text('<next>') : { status: 200, headers, body: body() },
+  });
+  const talk = await serveApplication((request, response) => {
+    const { write, end } = response;
+    Object.assign(response, {
+      write: (bytes: Uint8Array) => write.call(response, bytes, 'latin1'),
+      end: (bytes?: Uint8Array) => end.call(response, bytes, 'latin1'),
+    });
+    handle(request, response);
+  });
+  await talk.say(get.replace(' / ', ' /k ') + get).sees('<next>');
+  expect(talk.seen.match(/x{1000}/g)?.length).toBe(length / 1000);
+});
+
 test('the promise of toNodeHandler resolves when the reply has left, and when its client has', async () => {
   const handle = toNodeHandler({
     handle: ({ wire, signal }) =>

@@ -14,13 +14,17 @@ const put = (path: string, length: number): string =>
   `PUT ${path} HTTP/1.1\r\nHost: h\r\nContent-Length: ${length}\r\n\r\n`;
 const get = 'GET /photos/cat HTTP/1.1\r\nHost: h\r\n\r\n';
 
+/** As Hono and h3 have one: with the parts of a `Request` of Node, which cannot copy it. */
+const toFrameworkRequest = ({ method, url, headers, signal, body }: Request): Request =>
+  ({ method, url, headers, signal, body }) as Request;
+
 async function serveFramework(handle: (request: Request) => Promise<Response>): Promise<number> {
   const server = createServer(async (incoming, outgoing) => {
     const { method = '', url = '', headers } = incoming;
     const hasBody = headers['content-length'] !== undefined;
     const body = hasBody ? (Readable.toWeb(incoming) as ReadableStream<Uint8Array>) : null;
     const init = { method, headers: headers as Record<string, string>, body, duplex: 'half' as const };
-    const response = await handle(new Request(`http://h${url}`, init));
+    const response = await handle(toFrameworkRequest(new Request(`http://h${url}`, init)));
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     outgoing.end(Buffer.from(await response.arrayBuffer()));
   }).listen(0, '127.0.0.1');
@@ -72,7 +76,7 @@ test('an endless body that was refused is read no further than 16 MiB', async ()
         isLeft = true;
       },
     });
-    return handle(new Request(request, { body, duplex: 'half' }));
+    return handle({ ...request, body });
   });
   const talk = new Talk(port).say(put('/photos/cat', 1_000_000_000));
   for (let n = 0; n < 24; n++) talk.say('a'.repeat(1_000_000));

@@ -434,6 +434,7 @@ const isPatched = (response: ServerResponse): boolean =>
 /** Middleware may drop the callback of a write, and read the bytes later, when the array is used again. */
 class PatchedResponse implements ListenerResponse {
   readonly #response: ServerResponse;
+  readonly #unwritten: (() => void)[] = [];
 
   constructor(response: ServerResponse) {
     this.#response = response;
@@ -459,13 +460,20 @@ class PatchedResponse implements ListenerResponse {
     return this;
   }
   write(bytes: Uint8Array, onWritten: () => void): void {
-    if (this.#response.write(Buffer.from(bytes)) === false) this.#response.once('drain', onWritten);
-    else onWritten();
+    this.#unwritten.push(onWritten);
+    if (this.#response.write(Buffer.from(bytes)) === false) this.#response.once('drain', this.#release);
+    else this.#release();
   }
   end(bytes?: Uint8Array | string, onWritten?: () => void): void {
-    if (onWritten !== undefined) this.#response.once('finish', onWritten);
+    if (onWritten !== undefined) this.#unwritten.push(onWritten);
+    // After it there is no `drain` any more.
+    this.#response.once('finish', this.#release);
     this.#response.end(typeof bytes === 'object' ? Buffer.from(bytes) : bytes);
   }
+
+  readonly #release = (): void => {
+    for (const onWritten of this.#unwritten.splice(0)) onWritten();
+  };
 }
 
 /** Whether the client waits for `100 Continue`: Node sends it ahead of `request`, and leaves it to a listener of `checkContinue`. */
