@@ -25,12 +25,12 @@ export interface AccessKey {
   readonly secretKey: string;
   /** The account: buckets belong to accounts. */
   readonly owner: string;
-  readonly displayName?: string;
-  readonly email?: string;
+  readonly displayName?: string | undefined;
+  readonly email?: string | undefined;
   /** The account's root, whom no policy limits. */
-  readonly root?: boolean;
+  readonly root?: boolean | undefined;
   /** May use the operator API. */
-  readonly operator?: boolean;
+  readonly operator?: boolean | undefined;
 }
 
 export interface OpenOptions extends SettingOptions {
@@ -38,20 +38,20 @@ export interface OpenOptions extends SettingOptions {
   /** Where metadata and objects are: `memory()`, `directory(path)`, `s3({ … })`, or stores of your own. */
   readonly storage: Storage | CustomStorage;
   /** Background workers in this process: all by default, a list of names, or none. */
-  readonly workers?: boolean | readonly string[];
+  readonly workers?: boolean | readonly string[] | undefined;
   /** The path under which the application serves the gateway, such as `/s3`. Signatures cover it. */
-  readonly basePath?: string;
+  readonly basePath?: string | undefined;
   /** Logs, metrics and traces; silent by default. */
-  readonly telemetry?: Telemetry;
+  readonly telemetry?: Telemetry | undefined;
   /**
    * Decides about requests that no access key has signed, by the application's own session. Absent: they are anonymous.
    * `authorize: async ({ headers }, { key }) => (await sessionOf(headers))?.mayUse(key) ? { owner: 'me', name: 'ann' } : undefined`
    */
-  readonly authorize?: Authorize;
+  readonly authorize?: Authorize | undefined;
   /** Gets every change of an object in any bucket: created, removed, tagged, expired. */
-  readonly onEvent?: OnEvent;
+  readonly onEvent?: OnEvent | undefined;
   /** Default: `at-least-once` where the worker `notify` runs here, else `best-effort`. */
-  readonly eventDelivery?: EventDelivery;
+  readonly eventDelivery?: EventDelivery | undefined;
 }
 
 /** What a kind of storage sets, and how its stores are opened. */

@@ -78,6 +78,8 @@ const declared = [
   'export const storage = await open();',
   'export const { fetch, handle, mount, presign, presignPost, close } = storage;',
   `export const mounted = mount('/s3');`,
+  `const { BASE, NAME } = process.env;`,
+  `export const fromVariables = () => openGateway({ credentials: [{ ...credentials[0]!, displayName: NAME }], storage: memory(), basePath: BASE, region: NAME, workers: BASE === NAME ? undefined : false });`,
   `export const form = presignPost({ origin: 'http://a', bucket: 'b', key: 'k', expiresSeconds: 1 });`,
   'export const kinds = { directory, memory, s3, onDisk: directory("./data") };',
   'export const handlers = [toNodeHandler(storage), routeHandler(open), denoHandler(storage), bunHandler(storage), workerHandler(storage), honoHandler(storage)] as const;',
@@ -205,7 +207,8 @@ describe.each([
   ['preserve', 'bundler'],
 ])('tsc with "module": "%s"', (module, moduleResolution) => {
   test('compiles a program that imports every entry, and checks the declarations of the package', () => {
-    const flags = ['--strict', '--skipLibCheck', 'false', '--types', 'node', '--target', 'es2024'];
+    const exact = ['--strict', '--exactOptionalPropertyTypes'];
+    const flags = [...exact, '--skipLibCheck', 'false', '--types', 'node', '--target', 'es2024'];
     const lib = ['--lib', 'es2024,dom,dom.iterable,dom.asynciterable'];
     const args = ['tsc', ...flags, ...lib, '--module', module, '--moduleResolution', moduleResolution];
     const compile = [...args, '--declaration', 'program.ts', 'declared.ts'];
