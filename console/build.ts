@@ -1,6 +1,6 @@
 /**
  * Builds the console into a folder: `page.html` (a template that the gateway fills in), `assets/` with names that contain the hash of their
- * content, each beside its gzip form, and `manifest.json`. Run by `npm run build:console`.
+ * content, each beside its gzip form, `manifest.json`, and the licences of the packages in it. Run by `npm run build:console`.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -108,6 +108,21 @@ async function style(): Promise<Uint8Array> {
   return code;
 }
 
+/** The licences of the packages in the bundle, because their texts must be with every copy. */
+async function licenses(chunks: readonly OutputChunk[]): Promise<string> {
+  const packages = /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/;
+  const folders = new Set(
+    chunks.flatMap(({ moduleIds }) => moduleIds.flatMap((id) => packages.exec(id)?.[0] ?? [])),
+  );
+  const texts = [...folders].sort().map(async (folder) => {
+    const { name, version, license } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+    const [file] = (await readdir(folder)).filter((each) => /^licen[cs]e/i.test(each));
+    if (file === undefined) throw new Error(`${name} has no file with its licence`);
+    return `${name} ${version} (${license})\n\n${(await readFile(join(folder, file), 'utf8')).trim()}\n`;
+  });
+  return (await Promise.all(texts)).join(`\n${'-'.repeat(72)}\n\n`);
+}
+
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 10);
 const integrityOf = (bytes: Uint8Array): string =>
   `sha384-${createHash('sha384').update(bytes).digest('base64')}`;
@@ -182,6 +197,7 @@ export async function buildConsole(folder = consoleFolder): Promise<Built> {
   const later = Object.fromEntries(chunks.map((chunk) => [chunk.fileName, chunk.dynamicImports]));
   const first = [entry.fileName, ...before, styleName];
   await writeFile(join(fresh, 'page.html'), page);
+  await writeFile(join(fresh, 'licenses.txt'), await licenses(chunks));
   await writeFile(
     join(fresh, 'manifest.json'),
     `${JSON.stringify({ first, sizes, imports, later }, null, 2)}\n`,

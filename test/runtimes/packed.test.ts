@@ -154,6 +154,17 @@ test('an installation has at most 60 packages and 40 MB, no client of an engine,
   expect(scripts.filter((name) => /^(?:pre|post)?(?:install|prepare)$/.test(name))).toEqual([]);
 });
 
+test('the package has the licences of the libraries that its console bundles', () => {
+  const folder = join(project, 'node_modules', manifest.name);
+  const texts = readFileSync(join(folder, 'dist/console/licenses.txt'), 'utf8').split(
+    `\n${'-'.repeat(72)}\n`,
+  );
+  const named = texts.map((text) => text.trim().split(' ')[0]);
+  for (const name of ['preact', 'uplot', '@tanstack/react-query', '@tanstack/react-router'])
+    expect(named).toContain(name);
+  for (const text of texts) expect(text).toMatch(/Copyright .*Permission .* is hereby granted/s);
+});
+
 test('a start that needs a missing package is refused with the command that installs it, and all of them together', () => {
   const targets = [
     { id: 'log', type: 'kafka', url: 'kafka://127.0.0.1:9092', topic: 't' },
