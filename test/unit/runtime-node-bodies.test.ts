@@ -322,7 +322,7 @@ test('toNodeHandler writes through middleware that compresses its replies', asyn
   });
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const reply = await fetch(`http://127.0.0.1:${port}/k`, { signal: AbortSignal.timeout(20_000) });
+  const reply = await fetch(`http://127.0.0.1:${port}/k`, { signal: AbortSignal.timeout(60_000) });
   const bytes = gunzipSync(Buffer.from(await reply.arrayBuffer()));
   const starts = Array.from({ length: pieces / 2 }, (_, n) => bytes[n * (pieceBytes + 1)]);
   expect(bytes.length).toBe((pieces / 2) * (pieceBytes + 1));
@@ -367,9 +367,9 @@ test('the promise of toNodeHandler resolves when the reply has left, and when it
     ended.push(`${request.url} ${response.writableFinished}`);
   });
   await talk.say(get).sees('done');
-  await expect.poll(() => ended, { timeout: 10_000 }).toEqual(['/ true']);
+  await expect.poll(() => ended, { timeout: 60_000 }).toEqual(['/ true']);
   talk.say(get.replace(' / ', ' /slow '));
   await begun.promise;
   talk.socket.destroy();
-  await expect.poll(() => ended, { timeout: 10_000 }).toEqual(['/ true', '/slow false']);
+  await expect.poll(() => ended, { timeout: 60_000 }).toEqual(['/ true', '/slow false']);
 });
