@@ -76,7 +76,7 @@ test('an endless body that was refused is read no further than 16 MiB', async ()
         isLeft = true;
       },
     });
-    return handle({ ...request, body });
+    return handle({ ...request, body } as Request);
   });
   const talk = new Talk(port).say(put('/photos/cat', 1_000_000_000));
   for (let n = 0; n < 24; n++) talk.say('a'.repeat(1_000_000));
