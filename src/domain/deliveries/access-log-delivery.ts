@@ -285,7 +285,7 @@ function retainLines(
 }
 
 const hints: Readonly<Record<RetainedFor, string>> = {
-  'no-bucket': 'create the target, or name another one in the configuration',
+  'no-bucket': 'create the target, or name another in the configuration',
   'other-owner': 'name a target of the same account in the configuration',
   'other-region': 'name a target of the same region in the configuration',
   'object-lock': 'name a target without Object Lock in the configuration',

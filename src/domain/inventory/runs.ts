@@ -335,10 +335,7 @@ export async function requestInventory(
   const now = await ctx.metadata.now();
   if (last !== undefined && isInMinuteOf(last, now)) {
     const next = new Date((toMinute(now) + 1) * minuteMs).toISOString();
-    throw fail(
-      'OperationAborted',
-      `The last run began in this minute, which names its manifest. Ask again from ${next} on.`,
-    );
+    throw fail('OperationAborted', `The last run began in this minute. Ask again from ${next} on.`);
   }
   return beginInventory(ctx, bucket, call);
 }

@@ -109,7 +109,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 const hints: Readonly<Record<string, string>> = {
-  'no-bucket': 'create the destination, or name another one in the configuration',
+  'no-bucket': 'create the destination, or name another in the configuration',
   'other-owner': 'name a destination of the same account in the configuration',
   'other-region': 'name a destination of the same region in the configuration',
   'key-too-long': 'choose a shorter Prefix in the configuration',
