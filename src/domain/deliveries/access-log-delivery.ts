@@ -285,12 +285,12 @@ function retainLines(
 }
 
 const hints: Readonly<Record<RetainedFor, string>> = {
-  'no-bucket': 'create the target, or name another in the configuration',
-  'other-owner': 'name a target of the same account in the configuration',
-  'other-region': 'name a target of the same region in the configuration',
-  'object-lock': 'name a target without Object Lock in the configuration',
-  quota: 'make room in the target bucket, or raise its quota or that of its account',
-  'key-too-long': 'choose a shorter TargetPrefix in the configuration',
+  'no-bucket': 'create the target, or name another',
+  'other-owner': 'name a target of the same account',
+  'other-region': 'name a target of the same region',
+  'object-lock': 'name a target without Object Lock',
+  quota: 'make room in the target, or raise its quota or that of its account',
+  'key-too-long': 'choose a shorter TargetPrefix',
   denied:
     'the policy of the target must allow s3:PutObject to the service logging.s3.amazonaws.com, or its ACL WRITE to the group LogDelivery; a KMS key must name its account',
   error: 'the next pass tries again',

@@ -214,7 +214,7 @@ export async function* filesOfRun(
   for (let n = 0; n < run.files; n += 1) {
     const found = await findTask(metadata, dataFiles, nameFile(run, n));
     if (found === undefined) await assertLeads(metadata, runs, term);
-    if (found === undefined) throw new Error(`data file ${n} of inventory ${run.inventory.Id} has no record`);
+    if (found === undefined) throw new Error(`data file ${n} has no record`);
     yield found.state;
   }
 }

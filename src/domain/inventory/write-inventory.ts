@@ -113,7 +113,7 @@ const hints: Readonly<Record<string, string>> = {
   'other-owner': 'name a destination of the same account in the configuration',
   'other-region': 'name a destination of the same region in the configuration',
   'key-too-long': 'choose a shorter Prefix in the configuration',
-  quota: 'make room in the destination bucket, or raise its quota or that of its account',
+  quota: 'make room in the destination, or raise its quota or that of its account',
   damaged: 'metadata is damaged: see docs/recovery.md',
 };
 const deniedHint =
