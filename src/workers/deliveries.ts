@@ -191,6 +191,7 @@ type AccessLogContext = Omit<AccessLogCtx, 'mayWrite'>;
 interface LogLeader {
   readonly term: Term;
   readonly refused: RefusedLogs;
+  readonly fenced: Set<string>;
 }
 
 /** `access-log`: writes the queued lines of access logs into the target buckets, one pass each time. */
@@ -198,6 +199,7 @@ export const deliverAccessLogs = inSteps<AccessLogContext, LogLeader>({
   begin: async ({ metadata }, generation) => ({
     term: await beginLogs(metadata, generation),
     refused: new RefusedLogs(),
+    fenced: new Set(),
   }),
   async step(context, leader, { signal, yieldToClients }) {
     const ctx: AccessLogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };

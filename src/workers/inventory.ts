@@ -114,6 +114,7 @@ interface Saved {
   readonly begunAt: number;
   readonly runAt: number | undefined;
   readonly turns: RunTurns;
+  readonly fenced: Set<string>;
 }
 
 export const writeInventories = inSteps<InventoryContext, Saved>({
@@ -122,11 +123,12 @@ export const writeInventories = inSteps<InventoryContext, Saved>({
     begunAt: Number.NEGATIVE_INFINITY,
     runAt: undefined,
     turns: new RunTurns(),
+    fenced: new Set(),
   }),
   async step(context, former, turn) {
     const { metadata, clock, config } = context;
     const { signal, report, yieldToClients } = turn;
-    const { term, turns } = former;
+    const { term, turns, fenced } = former;
     const ctx: InventoryCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const runAt = turn.runAt();
     const isDue = runAt !== former.runAt || clock.elapsed() - former.begunAt >= config.SVC_INVENTORY_INTERVAL;
@@ -148,7 +150,7 @@ export const writeInventories = inSteps<InventoryContext, Saved>({
           await noteTaskError(context, runs, { name, cause });
         },
         async step(task) {
-          await stepInventory(ctx, task, { term, pause, signal });
+          await stepInventory(ctx, task, { term, fenced, pause, signal });
         },
       });
     const isRead = isDue || turns.isStale(context);
@@ -163,7 +165,7 @@ export const writeInventories = inSteps<InventoryContext, Saved>({
     const dueAt = (await metadata.now()) + begunAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
     return {
       is: hasWorked ? 'busy' : 'idle',
-      saved: { term, begunAt, runAt, turns },
+      saved: { ...former, begunAt, runAt },
       nothingBefore: Math.min(dueAt, turn.shards?.endsAt ?? dueAt),
     };
   },

@@ -1,7 +1,7 @@
 /** The file store frees the space of deleted chunks, and deletes nothing else. */
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
 import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
@@ -133,6 +133,31 @@ describe('space', () => {
     await compactAll(fixture.reopen({ clock: laterBy(hour / 2) }));
     expect(await bytesIn(fixture.directory)).toBeLessThan(before / 2);
     await expectIntact(fixture.reopen(), chunks[0] as ChunkRef);
+  });
+
+  test('a compaction that sleeps behind its last look at the lock brings no segment back that another one has removed', async () => {
+    const chunks = await Promise.all(Array.from({ length: 10 }, (_, n) => put(store, `c${n}.0`, 4096)));
+    await store.remove(chunks.slice(1));
+    const read = fs.readFileSync;
+    let slept = 0;
+    const spy = vi.spyOn(fs, 'readFileSync').mockImplementation(((...call: Parameters<typeof read>) => {
+      const mark = read(...call);
+      const path = String(call[0]);
+      if (!path.endsWith('.lock')) return mark;
+      if (slept++ > 0) return mark;
+      // Meanwhile the last chunk is removed, and another process takes over and finds the segment wholly dead.
+      for (const file of ['seg', 'sum', 'dead']) fs.rmSync(path.replace(/lock$/, file), { force: true });
+      fs.writeFileSync(path, 'another');
+      return mark;
+    }) as typeof read);
+    try {
+      await compactAll(store).catch(() => {});
+    } finally {
+      spy.mockRestore();
+    }
+    expect(slept).toBeGreaterThan(0);
+    expect(await listAll(store)).toEqual([]);
+    expect((await filesIn(fixture.directory)).filter((name) => /\.(seg|sum|dead)$/.test(name))).toEqual([]);
   });
 
   test('a torn entry in the list of removals does not shift the entries after it', async () => {

@@ -384,3 +384,36 @@ test('a leader that was paused before its commit writes nothing after its succes
   await expect(former).rejects.toThrow(LeaseLost);
   expect(await logs.keys()).toEqual([]);
 });
+
+test.each([
+  'a client has deleted the object of its successor',
+  'the target has refused the lines of its successor and takes them again',
+])('a leader that is paused at its commit writes no line again after %s', async (between) => {
+  await using logs = await openLogs();
+  const { context, client } = logs.world;
+  await logs.ask(2);
+  const paused = pausedProcess(context);
+  paused.pauseBefore('commit', 'objects');
+  const former = deliverAccessLogs(paused.context, 0)(never);
+  await paused.stands;
+  let lines: string[] = [];
+  if (between.startsWith('the target')) {
+    await must(client.delete('/logs?policy'));
+    await logs.deliver();
+    expect(logs.kept).toEqual(['denied']);
+    await must(client.put('/logs?policy', { body: policy() }));
+    await logs.deliver();
+  } else {
+    await logs.deliver();
+    lines = await logs.delivered();
+    const [key = ''] = await logs.keys();
+    await must(client.delete(`/logs/${key}`));
+  }
+  paused.goOn();
+  await former.catch((cause: unknown) => expect(cause).toBeInstanceOf(LeaseLost));
+  await logs.deliver();
+  for (const key of await logs.keys())
+    lines.push(...(await client.get(`/logs/${key}`)).text.trimEnd().split('\n'));
+  expect(keysIn(lines)).toEqual(firstKeys(2));
+  expect(await logs.queued()).toEqual([]);
+});

@@ -411,6 +411,23 @@ test('a leader that was paused before its commit replaces no file of its success
   expect(rows.map(({ Key }) => Key)).toEqual(['a', 'b']);
 });
 
+test('a leader that is paused at its commit writes no file again that a client has deleted', async () => {
+  await using lists = await openLists();
+  const { client, context } = lists.world;
+  await put(lists.world, 'a');
+  await lists.configure({});
+  const paused = pausedProcess(context);
+  paused.pauseBefore('commit', 'objects');
+  const former = writeInventories(paused.context, 0)(never);
+  await paused.stands;
+  await lists.run();
+  for (const { key } of (await lists.manifest()).files) await must(client.delete(`/lists/${key}`));
+  const keys = await lists.keys();
+  paused.goOn();
+  await expect(former).rejects.toThrow(LeaseLost);
+  expect(await lists.keys()).toEqual(keys);
+});
+
 test('a configuration that is deleted while its inventory is written ends the run without a manifest', async () => {
   await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '1' });
   await put(lists.world, 'a');

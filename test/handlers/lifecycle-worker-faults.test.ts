@@ -6,7 +6,7 @@ import type { LifecycleProgress } from '../../src/domain/lifecycle/progress.ts';
 import { findLiveHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { ambush } from '../support/ambush.ts';
-import { openClusters, operatorOf } from '../support/clusters.ts';
+import { extentsOn, openClusters, operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
@@ -187,6 +187,45 @@ test('a transition moves the bytes to the cluster of the class, and the old byte
   expect(manifest).toMatchObject({ extents: [{ cluster: 'cold' }] });
   expect(await world.stored()).toHaveLength(1);
 });
+
+test.each([
+  ['the rules are removed', ({ client }: GatewayWorld) => client.delete('/bucket?lifecycle')],
+  [
+    'its tags change',
+    ({ client }: GatewayWorld) =>
+      client.put('/bucket/key?tagging', {
+        body: '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>',
+      }),
+  ],
+])(
+  'the bytes of a version stay where they are when %s while its transition copies them',
+  async (_, change) => {
+    const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+    const settings = { SVC_STORAGE_CLASSES: 'default@hot,GLACIER_IR@cold', SVC_LIFECYCLE_RATE: '1000000' };
+    const { world: opened } = await openClusters('hot,cold', { clock, settings });
+    await using world = opened;
+    const { client, context } = world;
+    await client.put('/bucket');
+    await configure(world, rule(moveIn(1, 'GLACIER_IR'), anySize));
+    await client.put('/bucket/key', { body: 'content' });
+    await pass(context);
+    clock.jump(2 * dayMs);
+    let isChanged = false;
+    const write: Context['bytes']['write'] = async (...call) => {
+      const written = await context.bytes.write(...call);
+      if (!isChanged) expect((await change(world)).status).toBeLessThan(300);
+      isChanged = true;
+      return written;
+    };
+    const unit = carryOutLifecycles({ ...context, bytes: faulty(context.bytes, { write }) });
+    await unit(never);
+    await unit.end?.();
+    expect(isChanged).toBe(true);
+    await world.gc();
+    expect((await client.head('/bucket/key')).header('*-storage-class')).toBeUndefined();
+    expect([await extentsOn(world, 'hot'), await extentsOn(world, 'cold')]).toEqual([1, 0]);
+  },
+);
 
 test('a version whose transition cannot be done gets its delete marker on the day of its expiration', async () => {
   const clock = virtualClock(Date.UTC(2026, 0, 1, 12));

@@ -264,6 +264,13 @@ test('two sites that replicate to each other have the same versions, and each cr
   await vi.waitFor(async () => expect(await versions(near)).toHaveLength(20), until);
   await alike(near, far);
   for (const site of [near, far]) expect(site.requests).toEqual(Array(10).fill('PUT replica'));
+  for (const site of [near, far]) await drained(site);
+  // A version that would go back to its site is a replica where it arrived, and completed where it was written.
+  for (const { id, key } of await versions(near)) {
+    const path = `/bucket/${key}?versionId=${id}`;
+    const statuses = [await statusOf(near, path), await statusOf(far, path)];
+    expect(statuses.toSorted()).toEqual(['COMPLETED', 'REPLICA']);
+  }
 });
 
 test('in a ring of three each version crosses each link once, and two of them for each version', async () => {

@@ -18,7 +18,7 @@ import { soundPage } from '../../metadata/sound-rows.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
 import type { SideChange, Stored } from '../../ports/metadata-store.ts';
 import { assertNoAccessPoint, listAccessPoints } from '../access/access-points.ts';
-import { type AuthorizedBucket, assertOpen, changeBucket, findAuthorized } from '../common/buckets.ts';
+import { type AuthorizedBucket, assertOpen, fenceWriters, findAuthorized } from '../common/buckets.ts';
 import { queueUploadsOf } from '../common/garbage.ts';
 import { drawId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
@@ -292,15 +292,13 @@ export async function setVersioning(
   change: VersioningChange,
 ): Promise<void> {
   const { versioning, mfaDelete, record } = change;
-  const row = await changeBucket(ctx, bucket, {
+  await fenceWriters(ctx, bucket, {
     record,
     change(row) {
       assertVersioningAllowed(row, change);
-      const generation = row.generation + 1;
-      return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }), generation };
+      return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }) };
     },
   });
-  await ctx.metadata.raiseFence(objectsAt(row), row.generation);
 }
 
 /** @throws AccessDenied without MFA where it is required, InvalidBucketState */

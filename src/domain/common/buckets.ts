@@ -167,8 +167,28 @@ export async function changeBucket(
   { record, change }: { readonly record?: Recorder | undefined; change(row: BucketRow): BucketRow },
 ): Promise<BucketRow> {
   const changed = await changeRow(ctx, bucket, { record, plan: (row) => ({ row: change(row) }) });
-  if (changed === undefined) throw new Error('a change of a bucket that always changes it did not');
+  if (changed === undefined) throw new Error('no change');
   return changed.row;
+}
+
+/**
+ * As `changeBucket`, and refuses commits of writers that have read an earlier row: each reads the row again and decides afresh.
+ * @param change absent: only the generation changes
+ */
+export async function fenceWriters(
+  ctx: Ctx,
+  bucket: AuthorizedBucket,
+  {
+    record,
+    change = (row) => row,
+  }: { readonly record?: Recorder | undefined; readonly change?: (row: BucketRow) => BucketRow } = {},
+): Promise<BucketRow> {
+  const row = await changeBucket(ctx, bucket, {
+    record,
+    change: (former) => ({ ...change(former), generation: former.generation + 1 }),
+  });
+  await ctx.metadata.raiseFence(objectsAt(row), row.generation);
+  return row;
 }
 
 /** Names the signing key of a bucket: the same for a key before and after it was wrapped again, and different for each rotation. */

@@ -66,7 +66,7 @@ export const bucketNotification = schemaFamily('notification');
 
 export interface ObjectLockConfiguration extends ConfigurationOf<'object-lock'> {}
 /** Set by the first PutObjectLockConfiguration; a bucket may have Object Lock without it, and never loses it. */
-export const objectLock = schemaFamily('object-lock');
+export const objectLock = { ...schemaFamily('object-lock'), fencesWriters: true };
 
 /** Unset means BucketOwner. */
 export const requestPayment = schemaFamily('request-payment');

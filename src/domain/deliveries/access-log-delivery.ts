@@ -33,6 +33,7 @@ import type { Random } from '../../ports/random.ts';
 import { noLabels } from '../../ports/telemetry.ts';
 import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
 import { readOwnership } from '../access/object-ownership.ts';
+import { fenceWriters, lookUpBucket } from '../common/buckets.ts';
 import { drawId, drawRequestId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketLogging, type NamedGrantee } from '../configurations/families.ts';
@@ -284,20 +285,21 @@ function retainLines(
 }
 
 const hints: Readonly<Record<RetainedFor, string>> = {
-  'no-bucket': 'create the target bucket, or change the logging configuration',
-  'other-owner':
-    'the target must belong to the account of the logged bucket: change the logging configuration',
-  'other-region': 'the target must be in the region of the logged bucket: change the logging configuration',
-  'object-lock': 'a bucket with Object Lock takes no access logs: change the logging configuration',
-  quota: 'make room in the target bucket, or raise its quota or that of its account',
-  'key-too-long': 'choose a shorter TargetPrefix in the logging configuration',
+  'no-bucket': 'create the target, or name another',
+  'other-owner': 'name a target of the same account',
+  'other-region': 'name a target of the same region',
+  'object-lock': 'name a target without Object Lock',
+  quota: 'make room in the target, or raise its quota or that of its account',
+  'key-too-long': 'choose a shorter TargetPrefix',
   denied:
-    'the policy of the target must allow s3:PutObject to the service logging.s3.amazonaws.com, or its ACL WRITE to the group LogDelivery; a KMS key of its default encryption must name its account',
+    'the policy of the target must allow s3:PutObject to the service logging.s3.amazonaws.com, or its ACL WRITE to the group LogDelivery; a KMS key must name its account',
   error: 'the next pass tries again',
 };
 
 interface Delivering {
   readonly term: Term;
+  /** The ids of target buckets in which no commit of an earlier leader applies any more. */
+  readonly fenced: Set<string>;
   readonly signal: AbortSignal;
 }
 
@@ -320,7 +322,7 @@ async function findLogTarget(
 
 /**
  * Delivers a stored batch.
- * @param bucket its target; looked up where absent
+ * @param bucket its target; absent for a batch that an earlier attempt has stored
  * @returns why its lines stay in the queue, or undefined when the object is written
  */
 async function deliverBatch(
@@ -328,23 +330,29 @@ async function deliverBatch(
   batch: LogBatch,
   {
     lines,
-    term,
-    signal,
     bucket: known,
+    ...delivering
   }: Delivering & { readonly lines: Lines; readonly bucket: BucketRow | undefined },
 ): Promise<RetainedFor | undefined> {
   const { metadata, telemetry } = ctx;
+  const { term, fenced } = delivering;
+  if (known === undefined) {
+    // Whether an earlier leader has committed the object is certain only once its commit can no longer apply.
+    const found = await lookUpBucket(ctx, batch.target.bucket);
+    if (found !== undefined && !fenced.has(found.id)) fenced.add((await fenceWriters(ctx, found)).id);
+  }
   if (!(await isOpenBatch(metadata, batch))) {
     await finishBatch(metadata, batch, term);
     return undefined;
   }
   const bucket = known ?? (await findLogTarget(ctx, batch));
-  const why = typeof bucket === 'string' ? bucket : await write(ctx, batch, { bucket, lines, term, signal });
+  const why = typeof bucket === 'string' ? bucket : await write(ctx, batch, { bucket, lines, ...delivering });
   if (why === undefined) {
     await finishBatch(metadata, batch, term);
     telemetry.count('svc_access_log_objects_total', noLabels);
     telemetry.count('svc_access_log_lines_total', noLabels, batch.lines);
-  } else await dropBatch(metadata, batch, term);
+    // The lines of an earlier attempt stay under its key, because the side changes of its commit may come late.
+  } else if (known !== undefined) await dropBatch(metadata, batch, term);
   return why;
 }
 

@@ -14,6 +14,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { noLabels } from '../../ports/telemetry.ts';
 import { readOwnership } from '../access/object-ownership.ts';
+import { fenceWriters } from '../common/buckets.ts';
 import { drawRequestId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { readRules } from '../configurations/families.ts';
@@ -55,6 +56,8 @@ export interface InventoryCtx extends ServiceWriteCtx, Pick<Context, 'telemetry'
 
 interface Step {
   readonly term: Term;
+  /** The ids of destinations in which no commit of an earlier leader applies any more. */
+  readonly fenced: Set<string>;
   /** Called after each page of rows. */
   pause(rows: number): Promise<void>;
   readonly signal: AbortSignal;
@@ -74,8 +77,10 @@ export async function stepInventory(ctx: InventoryCtx, task: Task<InventoryRun>,
       (run.files === 0 && (await isManifestWritten(ctx.metadata, run)))
     )
       return await endRun(ctx.metadata, task, { result: undefined, term: step.term });
-    const bucket = await openDestination(ctx, source, run);
-    if (typeof bucket === 'string') return await giveUp(ctx, task, { ...step, why: bucket });
+    const found = await openDestination(ctx, source, run);
+    if (typeof found === 'string') return await giveUp(ctx, task, { ...step, why: found });
+    const bucket = step.fenced.has(found.id) ? found : await fenceWriters(ctx, found);
+    step.fenced.add(found.id);
     if (run.isListed) await writeManifest(ctx, task, { ...step, bucket });
     else await writeDataFile(ctx, task, { ...step, bucket, source });
   } catch (cause) {
@@ -104,11 +109,11 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 const hints: Readonly<Record<string, string>> = {
-  'no-bucket': 'create the destination bucket, or change the configuration',
-  'other-owner': 'the destination must belong to the account of the bucket: change the configuration',
-  'other-region': 'the destination must be in the region of the bucket: change the configuration',
+  'no-bucket': 'create the destination, or name another in the configuration',
+  'other-owner': 'name a destination of the same account in the configuration',
+  'other-region': 'name a destination of the same region in the configuration',
   'key-too-long': 'choose a shorter Prefix in the configuration',
-  quota: 'make room in the destination bucket, or raise its quota or that of its account',
+  quota: 'make room in the destination, or raise its quota or that of its account',
   damaged: 'metadata is damaged: see docs/recovery.md',
 };
 const deniedHint =
@@ -229,7 +234,7 @@ async function readFacts(ctx: InventoryCtx, bucket: BucketRow): Promise<Inventor
   };
 }
 
-interface NewFile extends Omit<Step, 'pause'> {
+interface NewFile extends Pick<Step, 'term' | 'signal'> {
   readonly bucket: BucketRow;
   readonly key: string;
   readonly type: string;

@@ -4,7 +4,7 @@
  * configuration); the abort of an upload has no fence, so the rules are read again right before it.
  */
 
-import { fail, Refusal } from '../../base/errors.ts';
+import { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { findVersion, newestInHistory, readExtents } from '../../metadata/objects/objects.ts';
@@ -177,11 +177,14 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
   const to = await placeWrite(ctx, { bucket, storageClass }, row.uploadId ?? row.requestId);
   // An upstream stores the class with each of its objects, so the bytes are written again there.
   const isRewritten = ctx.bytes.uploads !== undefined;
+  // The move of the bytes gives the row another revision: compare what a client could have changed.
+  const isDue = (now: BucketRow, found: ObjectRow): boolean =>
+    isSameRule(now, bucket) && isUnchanged(found, row);
   const leaving = new Set<string>();
   for await (const extent of readExtents(ctx.metadata, row.manifest))
     if (isRewritten || extent.cluster !== to) leaving.add(extent.id);
   if (leaving.size > 0) {
-    const move = { bucket, row: { ...row, storageClass }, to, pace, signal };
+    const move = { bucket, row: { ...row, storageClass }, to, isDue, pace, signal };
     // What was written again to the same upstream cannot be told from what was not, so there a version moves in one turn.
     const cut = isRewritten ? {} : { isOver: transition.isOver };
     const moved = await moveVersion(ctx, { ...move, ...cut, leaves: ({ id }) => leaving.has(id) });
@@ -196,11 +199,8 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
     record: transition.record,
     decide: async (state) => {
       const checks = restsOn();
-      if (checks === undefined || !isSameRule(state.bucket, bucket)) return undefined;
-      const name = row.isNull ? 'null' : row.version;
-      const found = await findVersion(ctx.metadata, state.bucket, row.key, name);
-      // The move of the bytes has given the row another revision: compare what a client could have changed.
-      if (found === undefined || !isUnchanged(found.row, row)) return undefined;
+      const found = await findAgain(ctx, state.bucket, row);
+      if (checks === undefined || found === undefined || !isDue(state.bucket, found.row)) return undefined;
       const amended: ObjectRow = { ...found.row, storageClass };
       return {
         changes: [{ put: amended, expect: found.revision }, ...checks],
@@ -211,7 +211,6 @@ async function moveToClass(ctx: MoveCtx, transition: Transition): Promise<boolea
       };
     },
   });
-  if (done === 'lost') throw fail('OperationAborted');
   return done === 'applied';
 }
 

@@ -2,7 +2,7 @@
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
+import { findVersion } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
 import { isArchive } from '../../ports/storage-classes.ts';
@@ -143,7 +143,6 @@ export async function configureObjectLock(
   { bucket, record }: Pick<Amendment, 'bucket' | 'record'>,
   configuration: ObjectLockConfiguration,
 ): Promise<void> {
-  let changed = bucket;
   await changeDocument(ctx, {
     bucket,
     record,
@@ -151,11 +150,9 @@ export async function configureObjectLock(
     text: JSON.stringify(configuration),
     amend: (row) => {
       assertVersioned(row);
-      changed = { ...row, objectLock: true, generation: row.generation + 1 };
-      return changed;
+      return { ...row, objectLock: true };
     },
   });
-  await ctx.metadata.raiseFence(objectsAt(changed), changed.generation);
 }
 
 // Wraps an object's key again under another key, without touching the content (public API "UpdateObjectEncryption").

@@ -10,14 +10,14 @@ import { accountUsage, counterChanges, readUsage } from '../../metadata/buckets/
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { AccountQuotaRow } from '../../metadata/records/usage.ts';
 import type { BucketQuota, BucketRow } from '../../metadata/tables.ts';
-import { assertOpen, changeBucket, openBucket } from '../common/buckets.ts';
+import { assertOpen, changeBucket, fenceWriters, openBucket } from '../common/buckets.ts';
 import { drawId } from '../common/ids.ts';
 import type { State } from '../common/recorder.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
 import { sum } from './amounts.ts';
 import { bucketScope, everyBucketOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
-import { fenceBucket, isSettled, recall, type ShareCtx } from './shares.ts';
+import { isSettled, recall, type ShareCtx } from './shares.ts';
 
 export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes' | 'isDefault'>;
 
@@ -147,20 +147,15 @@ export async function changeBucketQuota(
   ctx: ShareCtx,
   { bucket, quota: decide, record, check }: QuotaChange,
 ): Promise<void> {
-  const row = await changeBucket(ctx, await openBucket(ctx, bucket), {
+  // Writers that read the row before do not know the quota.
+  const row = await fenceWriters(ctx, await openBucket(ctx, bucket), {
     record,
     change: ({ quota: present, ...others }): BucketRow => {
       check?.(present);
       const quota = decide(present);
-      return {
-        ...others,
-        // Writers that read the row before do not know the quota.
-        generation: others.generation + 1,
-        ...(quota === undefined ? {} : { quota }),
-      };
+      return { ...others, ...(quota === undefined ? {} : { quota }) };
     },
   });
-  await fenceBucket(ctx, row);
   // Shares of the former quota may be larger than the new one.
   await recall(ctx, bucketScope(row), () => true);
 }

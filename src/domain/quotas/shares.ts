@@ -15,7 +15,7 @@ import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { QuotaShareRow } from '../../metadata/records/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { commitLimits, type Revision, type Stored } from '../../ports/metadata-store.ts';
-import { changeBucket } from '../common/buckets.ts';
+import { fenceWriters } from '../common/buckets.ts';
 import { pauseMs } from '../common/retry-in-turn.ts';
 import { type Amount, add, counted, fits, nothing, smaller, subtract, sum } from './amounts.ts';
 import { exceededIn, type ScopeUse } from './exceeded.ts';
@@ -235,7 +235,7 @@ async function endStaleHolds(ctx: ShareCtx, share: Share, bucket: BucketRow): Pr
       isFenced && bucketId === bucket.id && generation < bucket.generation,
   );
   if (stale.length === 0) return;
-  await fenceBucket(ctx, bucket);
+  await ctx.metadata.raiseFence(objectsAt(bucket), bucket.generation);
   if (!(await isSettled(ctx, ...share.scope.usageIds))) return;
   share.endStale(stale);
 }
@@ -338,10 +338,6 @@ export async function isSettled(
   return false;
 }
 
-/** Commits that state an earlier generation than the row's are refused from now on. */
-export const fenceBucket = ({ metadata }: Pick<ShareCtx, 'metadata'>, bucket: BucketRow): Promise<void> =>
-  metadata.raiseFence(objectsAt(bucket), bucket.generation);
-
 /** The generations from which on commits apply, by bucket. */
 type Generations = ReadonlyMap<string, number>;
 
@@ -349,10 +345,7 @@ async function fenceScope(ctx: ShareCtx, scope: Scope): Promise<Generations> {
   const generations = new Map<string, number>();
   for await (const bucket of scope.buckets(ctx)) {
     try {
-      const raised = await changeBucket(ctx, bucket, {
-        change: (row) => ({ ...row, generation: row.generation + 1 }),
-      });
-      await fenceBucket(ctx, raised);
+      const raised = await fenceWriters(ctx, bucket);
       generations.set(raised.id, raised.generation);
     } catch (cause) {
       // Deleted meanwhile, so that no commit in it applies.

@@ -33,6 +33,8 @@ export interface Move {
   readonly row: ObjectRow;
   readonly to: string;
   leaves(extent: Extent): boolean;
+  /** Asked at the commit, with the present rows: false leaves the bytes where they are. */
+  readonly isDue?: (bucket: BucketRow, row: ObjectRow) => boolean;
   /** Asked before each further extent: true leaves the rest to a later move. */
   isOver?(): boolean;
   readonly pace: Pace;
@@ -120,7 +122,11 @@ interface TakeOver extends Leaving {
 }
 
 /** Replaces the extents in the version's row by the copies, if the row still names the originals. */
-async function takeOver(ctx: MoveCtx, { bucket, row }: Move, input: TakeOver): Promise<boolean> {
+async function takeOver(
+  ctx: MoveCtx,
+  { bucket, row, isDue = () => true }: Move,
+  input: TakeOver,
+): Promise<boolean> {
   const { stretch, leaving, op, copies } = input;
   const outcome = await changeKey(ctx, {
     bucket,
@@ -130,7 +136,11 @@ async function takeOver(ctx: MoveCtx, { bucket, row }: Move, input: TakeOver): P
     id: op.id,
     decide: async (state) => {
       const found = await findVersion(ctx.metadata, state.bucket, row.key, row.isNull ? 'null' : row.version);
-      if (found?.row.version !== row.version || !(await stillHolds(ctx, found.row, stretch)))
+      if (
+        found?.row.version !== row.version ||
+        !isDue(state.bucket, found.row) ||
+        !(await stillHolds(ctx, found.row, stretch))
+      )
         return undefined;
       const { row: next, then } = withCopies(found.row, stretch, { copies, id: op.id });
       const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;

@@ -32,6 +32,7 @@ import {
 } from './authorize-delivery.ts';
 import { type Destinations, noVersioning } from './destinations.ts';
 import { explainFailure, explainLoneFailure, isAmbiguous, Unreplicable } from './failures.ts';
+import type { Shipment } from './send-content.ts';
 import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
 import { complete, giveUp } from './store-status.ts';
@@ -294,17 +295,37 @@ async function replicate(ctx: ReplicationCtx, step: Step): Promise<Replicated | 
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
   const bucketOwner = ownerToName(allowed, site);
   const sending = { account: bucket.owner, signal, bandwidth: bandwidthOf?.(bucket.owner) };
-  const shipment = { access, peer: destination.peer, to, bucketOwner, row, objectKey, ...sending };
-  await (site === undefined
-    ? deliverToService(ctx, bucket, {
-        ...{ ...shipment, destination: task.destination, isRepeated },
-        hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
-      })
-    : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true }));
+  const hasMoved = () => destinations.hasMoved(ctx, destination, access);
+  const shipment = { access, hasMoved, peer: destination.peer, to, bucketOwner, row, objectKey, ...sending };
+  const send = () =>
+    site === undefined
+      ? deliverToService(ctx, bucket, {
+          ...{ ...shipment, destination: task.destination, isRepeated },
+          hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
+        })
+      : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
+  if (!(await arrives(shipment, send))) return replicate(ctx, step);
   return {
     bytes: row.size,
     isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }),
   };
+}
+
+/**
+ * Sends to an endpoint of a peer. @returns false where an operator has given the peer another one meanwhile: then the answer, or the
+ * failure, says nothing about the peer, and the task is carried out again
+ */
+async function arrives(
+  { hasMoved, signal }: Pick<Shipment, 'hasMoved' | 'signal'>,
+  send: () => Promise<void>,
+): Promise<boolean> {
+  try {
+    await send();
+  } catch (cause) {
+    if (signal.aborted || !(await hasMoved())) throw cause;
+    return false;
+  }
+  return !(await hasMoved());
 }
 
 async function deliverToService(
@@ -365,7 +386,9 @@ async function remove(ctx: ReplicationCtx, step: Step): Promise<Replicated> {
   assertOwned(allowed, destination, site.owner);
   assertOtherSite(destination, { site: site.id, own: await findSite(ctx) });
   const bucketOwner = ownerToName(allowed, site);
-  const to = destination.bucket;
-  await sendRemoval(ctx, { access, to, bucketOwner, signal: pass.signal }, { key, version });
-  return nothingDone;
+  const { signal } = pass;
+  const shipment = { access, to: destination.bucket, bucketOwner, signal };
+  const hasMoved = () => destinations.hasMoved(ctx, destination, access);
+  const send = () => sendRemoval(ctx, shipment, { key, version });
+  return (await arrives({ hasMoved, signal }, send)) ? nothingDone : remove(ctx, step);
 }

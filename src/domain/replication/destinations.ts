@@ -197,6 +197,11 @@ export class Destinations {
     return { peer: found.row, access, bandwidthOf: this.#findBandwidth(ctx.clock, found.row) };
   }
 
+  /** Whether the peer has another endpoint by now than the one that was opened. @throws DestinationAway where it is gone */
+  async hasMoved(ctx: Ctx, destination: Destination, { endpoint }: PeerAccess): Promise<boolean> {
+    return (await this.open(ctx, destination)).access.endpoint !== endpoint;
+  }
+
   /** What the peer says about its bucket; undefined where it is no gateway of this kind. */
   async describe(
     ctx: Ctx,

@@ -26,6 +26,8 @@ export type ShipmentCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'ciphe
 
 export interface Shipment {
   readonly access: PeerAccess;
+  /** Whether an operator has given the peer another endpoint than that of `access`. */
+  hasMoved(): Promise<boolean>;
   /** The id of the peer. */
   readonly peer: string;
   /** The bucket at the peer. */
@@ -108,7 +110,7 @@ const hasElement =
 
 export async function send(
   { peers }: Pick<ShipmentCtx, 'peers'>,
-  { access, to, bucketOwner, row, bandwidth, signal }: Omit<Shipment, 'objectKey' | 'peer'>,
+  { access, to, bucketOwner, row, bandwidth, signal }: Omit<Shipment, 'objectKey' | 'peer' | 'hasMoved'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
 ): Promise<PeerReply> {
   const headers = { ...request.headers, ...ownedBy(bucketOwner) };
@@ -186,6 +188,7 @@ export async function sendUpload(
     const parts: string[] = [];
     let start = 0;
     for await (const { number, extent } of partsFrom(ctx, row)) {
+      if (await shipment.hasMoved()) throw new Error('the peer has another endpoint now');
       const size = contentSize(extent, row.encryption);
       const content = () => readContent(ctx, shipment, { start, size });
       const headers: Readonly<Record<string, string>> = withDigests

@@ -2,7 +2,7 @@
  * Reclaims space, one segment per call, and removes what crashes left. Several processes may do so concurrently: a lock file keeps
  * them off the same segment. If a process sleeps longer than its lock is valid, no record is lost, because a sealed segment never gets
  * another one. Asleep between its last look at the lock and the rename, it may bring back a segment that another process removed as
- * wholly dead: fsck then finds those bytes unowned.
+ * wholly dead: it removes that one again. A kill between the two leaves bytes that fsck finds unowned.
  */
 import fs from 'node:fs';
 import { type FileHandle, open, rename, rmdir, unlink } from 'node:fs/promises';
@@ -253,6 +253,13 @@ async function removeSegment({ layout, disk, stillOurs }: PackParts, segment: st
   await disk.flushDirectory(layout.segments);
 }
 
+/**
+ * Whether another process has removed the segment as wholly dead, while this one slept between its last look at the lock and the rename.
+ * A segment that is packed has both files, and only its removal removes them.
+ */
+const wasRemoved = (layout: Layout, segment: string): boolean =>
+  !isThere(segmentPath(layout, segment, 'dead')) && !isThere(segmentPath(layout, segment, 'sum'));
+
 async function copyLive(parts: PackParts, segment: string, live: readonly Live[]): Promise<boolean> {
   const source = openSegment(parts.layout, segment);
   if (!source) return false;
@@ -261,8 +268,11 @@ async function copyLive(parts: PackParts, segment: string, live: readonly Live[]
     await writePacked(parts, { from: source.fd, file, live });
     await parts.disk.flush(file.fd);
     if (!parts.stillOurs()) throw new Error(`another process compacts segment ${segment}`);
-    await rename(parts.temporary, segmentPath(parts.layout, segment, 'seg'));
-    return true;
+    const path = segmentPath(parts.layout, segment, 'seg');
+    await rename(parts.temporary, path);
+    if (!wasRemoved(parts.layout, segment)) return true;
+    fs.rmSync(path, { force: true });
+    return false;
   } catch (error) {
     await unlink(parts.temporary).catch(() => {});
     throw error;
