@@ -167,7 +167,7 @@ export async function changeBucket(
   { record, change }: { readonly record?: Recorder | undefined; change(row: BucketRow): BucketRow },
 ): Promise<BucketRow> {
   const changed = await changeRow(ctx, bucket, { record, plan: (row) => ({ row: change(row) }) });
-  if (changed === undefined) throw new Error('no change');
+  if (changed === undefined) throw new Error('a change of a bucket that always changes it did not');
   return changed.row;
 }
 

@@ -285,14 +285,15 @@ function retainLines(
 }
 
 const hints: Readonly<Record<RetainedFor, string>> = {
-  'no-bucket': 'create the target, or name another',
-  'other-owner': 'name a target of the same account',
-  'other-region': 'name a target of the same region',
-  'object-lock': 'name a target without Object Lock',
-  quota: 'make room in the target, or raise its quota or that of its account',
-  'key-too-long': 'choose a shorter TargetPrefix',
+  'no-bucket': 'create the target bucket, or change the logging configuration',
+  'other-owner':
+    'the target must belong to the account of the logged bucket: change the logging configuration',
+  'other-region': 'the target must be in the region of the logged bucket: change the logging configuration',
+  'object-lock': 'a bucket with Object Lock takes no access logs: change the logging configuration',
+  quota: 'make room in the target bucket, or raise its quota or that of its account',
+  'key-too-long': 'choose a shorter TargetPrefix in the logging configuration',
   denied:
-    'the policy of the target must allow s3:PutObject to the service logging.s3.amazonaws.com, or its ACL WRITE to the group LogDelivery; a KMS key must name its account',
+    'the policy of the target must allow s3:PutObject to the service logging.s3.amazonaws.com, or its ACL WRITE to the group LogDelivery; a KMS key of its default encryption must name its account',
   error: 'the next pass tries again',
 };
 

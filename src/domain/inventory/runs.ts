@@ -214,7 +214,7 @@ export async function* filesOfRun(
   for (let n = 0; n < run.files; n += 1) {
     const found = await findTask(metadata, dataFiles, nameFile(run, n));
     if (found === undefined) await assertLeads(metadata, runs, term);
-    if (found === undefined) throw new Error(`data file ${n} has no record`);
+    if (found === undefined) throw new Error(`data file ${n} of inventory ${run.inventory.Id} has no record`);
     yield found.state;
   }
 }
@@ -335,7 +335,10 @@ export async function requestInventory(
   const now = await ctx.metadata.now();
   if (last !== undefined && isInMinuteOf(last, now)) {
     const next = new Date((toMinute(now) + 1) * minuteMs).toISOString();
-    throw fail('OperationAborted', `The last run began in this minute. Ask again from ${next} on.`);
+    throw fail(
+      'OperationAborted',
+      `The last run began in this minute, which names its manifest. Ask again from ${next} on.`,
+    );
   }
   return beginInventory(ctx, bucket, call);
 }

@@ -109,11 +109,11 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 const hints: Readonly<Record<string, string>> = {
-  'no-bucket': 'create the destination, or name another in the configuration',
-  'other-owner': 'name a destination of the same account in the configuration',
-  'other-region': 'name a destination of the same region in the configuration',
+  'no-bucket': 'create the destination bucket, or change the configuration',
+  'other-owner': 'the destination must belong to the account of the bucket: change the configuration',
+  'other-region': 'the destination must be in the region of the bucket: change the configuration',
   'key-too-long': 'choose a shorter Prefix in the configuration',
-  quota: 'make room in the destination, or raise its quota or that of its account',
+  quota: 'make room in the destination bucket, or raise its quota or that of its account',
   damaged: 'metadata is damaged: see docs/recovery.md',
 };
 const deniedHint =
