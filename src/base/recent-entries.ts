@@ -38,7 +38,7 @@ export interface ReadOptions<T> {
 
 interface Retained<T> extends Omit<RecentEntry<T>, 'ring'> {}
 
-/** Accounts share it: where it is full, the account with the most entries loses its oldest one. */
+/** Accounts share it: where it is full, one with more than an equal share loses its oldest entry. */
 class Ring<T> {
   readonly #byAccount = new Map<string, Retained<T>[]>();
   readonly #max: number;
@@ -50,20 +50,21 @@ class Ring<T> {
   }
 
   add(entry: T, order: number, account: string): void {
-    const own = this.#byAccount.get(account);
-    const retained = { index: this.end, order, entry };
-    if (own === undefined) this.#byAccount.set(account, [retained]);
-    else own.push(retained);
+    const own = this.#byAccount.get(account) ?? [];
+    if (own.length === 0) this.#byAccount.set(account, own);
+    own.push({ index: this.end, order, entry });
     this.end += 1;
     if (this.size < this.#max) this.size += 1;
-    else this.#removeOldest();
+    else this.#removeOldest(account, own);
   }
 
-  #removeOldest(): void {
-    let most: readonly [string, Retained<T>[]] = ['', []];
-    for (const each of this.#byAccount) if (each[1].length > most[1].length) most = each;
-    most[1].shift();
-    if (most[1].length === 0) this.#byAccount.delete(most[0]);
+  /** @param own the entries of the account that has added one: there is one more than all shares together */
+  #removeOldest(account: string, own: Retained<T>[]): void {
+    const share = this.#max / this.#byAccount.size;
+    let [holder, entries] = [account, own];
+    if (own.length <= share) for ([holder, entries] of this.#byAccount) if (entries.length > share) break;
+    entries.shift();
+    if (entries.length === 0) this.#byAccount.delete(holder);
   }
 
   /** In no order. */
@@ -82,7 +83,7 @@ export class RecentEntries<T extends Timed> {
     this.#rings = sizes.map((max) => new Ring<T>(max));
   }
 
-  /** @param account that causes the entry: it overwrites those of others only while it has no more than they have */
+  /** @param account that causes the entry: it overwrites those of others only while it has no more than an equal share */
   add(ring: number, entry: T, account: string): void {
     this.#rings[ring]?.add(entry, this.#count, account);
     this.#count += 1;
