@@ -214,7 +214,7 @@ const usual =
 const encodingHint =
   'The signature covers the header accept-encoding, which proxies rewrite: sign without it.';
 const pathHint =
-  'If the path that was signed has a segment . or ..: the framework rewrites the segments . and .. of a path; such a key needs a handler with the raw path.';
+  'If the path that was signed has a segment . or ..: the framework around this gateway rewrites the segments . and .. of a path, and a key that has them needs a handler with the raw path.';
 const joinHint = (name: string): string =>
   `If ${name} was sent more than once: the runtime around this gateway joins the values by a comma and a space, and a signature covers them joined by a comma. Send one value.`;
 

@@ -332,7 +332,7 @@ const steps: Readonly<Record<CheckStep, (probe: Probe) => Promise<Outcome>>> = {
     if (site?.id === (await findSite(ctx)))
       throw new StepFailed(
         'The peer has the id of this installation.',
-        'It is this gateway, or a copy that was restored from its backup: begin the other site with an empty data directory, and send what is here by a resync.',
+        'It is this gateway, or a copy that was restored from a backup of it: begin the other site with an empty data directory, and send what is here already by a resync.',
       );
     return {};
   },

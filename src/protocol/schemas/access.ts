@@ -36,12 +36,15 @@ export const policyStatus = element({ IsPublic: bool });
 // Bodies of the operations on access points: https://docs.aws.amazon.com/AmazonS3/latest/API/API_control_CreateAccessPoint.html
 
 /** Root `CreateAccessPointRequest`. A VPC is read, so that it can be refused instead of being dropped. */
-export const createAccessPointRequest = element({
-  Bucket: token,
-  VpcConfiguration: optional(element({ VpcId: optional(token) })),
-  PublicAccessBlockConfiguration: optional(publicAccessBlockConfiguration),
-  BucketAccountId: optional(token),
-});
+export const createAccessPointRequest = element(
+  {
+    Bucket: token,
+    VpcConfiguration: optional(element({ VpcId: optional(token) })),
+    PublicAccessBlockConfiguration: optional(publicAccessBlockConfiguration),
+    BucketAccountId: optional(token),
+  },
+  { leftOut: ['Scope', 'Tags'] },
+);
 
 /** Root `PutAccessPointPolicyRequest`. */
 export const putAccessPointPolicyRequest = element({ Policy: text });

@@ -19,13 +19,13 @@ import { grantee } from './access.ts';
 import { configuration, retentionModes } from './common.ts';
 import { tag } from './object.ts';
 
-/** Location and Bucket are of directory buckets, which the codec refuses. */
+/** Location and Bucket are of directory buckets. */
 export const createBucketConfiguration = element(
   {
     LocationConstraint: optional(token),
     Tags: optional(many(tag, { name: 'Tag', ...limitedByHandler })),
   },
-  { unknown: 'ignore' },
+  { unknown: 'ignore', leftOut: ['Location', 'Bucket'] },
 );
 export type CreateBucketConfiguration = Infer<typeof createBucketConfiguration>;
 
@@ -122,11 +122,14 @@ const retentionMode = oneOf(...retentionModes);
 
 /** The handler checks the limits of the period. */
 const defaultRetention = checked(
-  element({
-    Mode: retentionMode,
-    Days: optional(documented(int(), { minimum: 1, maximum: 36_500 })),
-    Years: optional(documented(int(), { minimum: 1, maximum: 100 })),
-  }),
+  element(
+    {
+      Mode: retentionMode,
+      Days: optional(documented(int(), { minimum: 1, maximum: 36_500 })),
+      Years: optional(documented(int(), { minimum: 1, maximum: 100 })),
+    },
+    { leftOut: ['DefaultEventHold'] },
+  ),
   ({ Days, Years }) =>
     (Days === undefined) === (Years === undefined) ? 'must hold Days or Years' : undefined,
 );
@@ -145,7 +148,10 @@ export type ObjectLockConfiguration = Infer<typeof objectLockConfiguration>;
 
 /** Root `Retention`; an empty one removes the retention. */
 export const retention = checked(
-  element({ Mode: optional(retentionMode), RetainUntilDate: optional(date) }),
+  element(
+    { Mode: optional(retentionMode), RetainUntilDate: optional(date) },
+    { leftOut: ['EventHold', 'EventHoldDuration'] },
+  ),
   ({ Mode, RetainUntilDate }) =>
     (Mode === undefined) === (RetainUntilDate === undefined)
       ? undefined

@@ -26,7 +26,7 @@ export const accountMax = 256;
 const status = oneOf('Enabled', 'Disabled');
 const minutes = element({ Minutes: int() });
 
-const filter = ruleFilter(tag, {});
+const filter = ruleFilter(tag, {}, { leftOut: ['Not'] });
 
 const destination = element({
   /** An ARN. */
@@ -35,7 +35,10 @@ const destination = element({
   StorageClass: optional(token),
   AccessControlTranslation: optional(element({ Owner: oneOf('Destination') })),
   EncryptionConfiguration: optional(
-    element({ ReplicaKmsKeyID: optional(documented(token, { maxLength: keyIdMax })) }),
+    element(
+      { ReplicaKmsKeyID: optional(documented(token, { maxLength: keyIdMax })) },
+      { leftOut: ['UseSourceMultiRegionKey'] },
+    ),
   ),
   ReplicationTime: optional(element({ Status: status, Time: minutes })),
   Metrics: optional(element({ Status: status, EventThreshold: optional(minutes) })),

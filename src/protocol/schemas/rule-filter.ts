@@ -2,6 +2,7 @@
 import {
   atMostOne,
   checked,
+  type ElementOptions,
   element,
   many,
   type Optional,
@@ -21,12 +22,8 @@ const countProblem = (and: object): string | undefined =>
     : undefined;
 
 /** @param conditions beside prefix and tags; a filter and its And write them alike */
-export function ruleFilter<T, C extends Conditions>(tag: Xml<T>, conditions: C) {
-  const and = element({ Prefix: optional(text), Tag: many(tag, { max: 50 }), ...conditions });
-  return atMostOne({
-    Prefix: optional(text),
-    Tag: optional(tag),
-    ...conditions,
-    And: optional(checked(and, countProblem)),
-  });
+export function ruleFilter<T, C extends Conditions>(tag: Xml<T>, conditions: C, options?: ElementOptions) {
+  const and = element({ Prefix: optional(text), Tag: many(tag, { max: 50 }), ...conditions }, options);
+  const whole = { Prefix: optional(text), Tag: optional(tag), ...conditions };
+  return atMostOne({ ...whole, And: optional(checked(and, countProblem)) }, options);
 }
