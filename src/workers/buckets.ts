@@ -13,7 +13,7 @@ import type { Term } from '../metadata/background/tasks.ts';
 import { everySoundBucket } from '../metadata/buckets/buckets.ts';
 import { noLabels } from '../ports/telemetry.ts';
 import type { LeaseContext } from './leadership.ts';
-import { inSteps, stepTasks, type TaskRound, type Turn } from './worker.ts';
+import { inSteps, pauseForClients, stepTasks, type TaskRound, type Turn } from './worker.ts';
 
 // `bucket-stats`: sums what the buckets hold, a page of them at a time.
 
@@ -204,8 +204,10 @@ export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
     progress: await holdReconcile(metadata, generation),
     drifts: new Map(),
   }),
-  async step(context, { progress, drifts: found }, { signal, runAt }) {
-    const step = await stepReconcile(context, progress, { signal, runAt: runAt() });
+  async step(context, { progress, drifts: found }, turn) {
+    const { signal } = turn;
+    const pause = () => pauseForClients(context, turn);
+    const step = await stepReconcile(context, progress, { signal, runAt: turn.runAt(), pause });
     const { is, saved } = step;
     if (step.found !== undefined) found.set(step.found.bucket, step.found.driftBytes);
     const drifts = found.size >= 2 * gaugesMax ? keepLargest(found) : found;

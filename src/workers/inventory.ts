@@ -16,7 +16,7 @@ import { type InventoryCtx, stepInventory } from '../domain/inventory/write-inve
 import { LeaseLost } from '../metadata/background/leases.ts';
 import { findTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { undefinedIfDamaged } from '../metadata/sound-rows.ts';
-import { inSteps, ShardRound } from './worker.ts';
+import { inSteps, pauseForClients, ShardRound } from './worker.ts';
 
 type InventoryContext = Omit<InventoryCtx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
@@ -127,7 +127,7 @@ export const writeInventories = inSteps<InventoryContext, Saved>({
   }),
   async step(context, former, turn) {
     const { metadata, clock, config } = context;
-    const { signal, report, yieldToClients } = turn;
+    const { signal, report } = turn;
     const { term, turns, fenced } = former;
     const ctx: InventoryCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
     const runAt = turn.runAt();
@@ -137,8 +137,7 @@ export const writeInventories = inSteps<InventoryContext, Saved>({
     const round = new ShardRound(turn, signal);
     const pause = async (rows: number): Promise<void> => {
       report({ done: rows });
-      await yieldToClients(signal);
-      await clock.sleep(0, signal);
+      await pauseForClients(context, turn);
     };
     const isResting = (name: string): boolean => round.isResting(name);
     const each = () =>

@@ -51,6 +51,15 @@ export const unsupervised: WorkerServices = {
   runAt: () => undefined,
 };
 
+/** Between two pages of a long walk: other work of the process has its turn, and clients have theirs. */
+export async function pauseForClients(
+  { clock }: { readonly clock: Pick<Clock, 'sleep'> },
+  { signal, yieldToClients }: Pick<Turn, 'signal' | 'yieldToClients'>,
+): Promise<void> {
+  await yieldToClients(signal);
+  await clock.sleep(0, signal);
+}
+
 // What most workers are: a loop of steps.
 
 /** What a step gets beside what the step before it has saved. */

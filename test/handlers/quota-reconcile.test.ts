@@ -6,6 +6,7 @@ import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts
 import { readUsage, usageChanges } from '../../src/metadata/buckets/usage.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { reconcileQuotas } from '../../src/workers/buckets.ts';
+import { unsupervised } from '../../src/workers/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { openDice } from '../support/dice.ts';
 import { domainWorld } from '../support/domain-world.ts';
@@ -63,6 +64,21 @@ async function falsify({ context: { metadata } }: GatewayWorld, bytes: number, o
 }
 
 describe.each(['memory', 'embedded+file'] as const)('quota-reconcile: %s', (backend) => {
+  test('the walk over a large bucket waits for the clients again and again', async () => {
+    await using world = await openObserved(backend, strict);
+    await world.client.put('/bucket');
+    for (let n = 0; n < 450; n += 1) await world.client.put(`/bucket/${n}`);
+    let waits = 0;
+    const services = {
+      ...unsupervised,
+      async yieldToClients() {
+        waits += 1;
+      },
+    };
+    await reconcileQuotas(world.context, 2, services)(never);
+    expect(waits).toBeGreaterThanOrEqual(3);
+  });
+
   test('a counter that drifted is corrected, and the gauge is positive where it was too low', async () => {
     await using world = await openObserved(backend, strict);
     await world.client.put('/bucket');

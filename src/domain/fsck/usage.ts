@@ -45,7 +45,10 @@ export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void>
   }
 }
 
-type Walk = Pick<FsckRun, 'metadata' | 'signal'>;
+interface Walk extends Pick<FsckRun, 'metadata' | 'signal'> {
+  /** Called after each page of rows: a bucket may have millions. */
+  pause?(): Promise<void>;
+}
 
 /**
  * What a bucket's counters lack, and the last correction before it was proven, which `correctUsage` must state. Undefined when writers
@@ -140,6 +143,7 @@ async function sumObjects(run: Walk, bucket: BucketRow): Promise<Summed> {
       const { bytes, objects } = sums.get(row.storageClass) ?? none;
       sums.set(row.storageClass, { bytes: bytes + row.size, objects: objects + 1 });
     }
+    await run.pause?.();
   }
   return { sums, digest };
 }
@@ -159,6 +163,7 @@ async function sumParts(run: Walk, bucketId: string): Promise<Summed> {
         digest = digestPlace(digest, `${part.part} ${revision}`);
         bytes += stored.counted?.bytes ?? 0;
       }
+      await run.pause?.();
     }
   return { sums: new Map([['', { bytes, objects: 0 }]]), digest };
 }

@@ -56,6 +56,13 @@ async function advance(
   return { term, progress, revision: outcome.revision };
 }
 
+interface ReconcileTurn {
+  readonly signal: AbortSignal;
+  readonly runAt?: number | undefined;
+  /** Called after each page of rows. */
+  pause(): Promise<void>;
+}
+
 /**
  * Examines the next bucket of the pass, if one is due. At the end of a pass it removes the rate limits of buckets that are gone. `found`
  * is absent where it examined no bucket.
@@ -63,7 +70,7 @@ async function advance(
 export async function stepReconcile(
   ctx: Ctx,
   saved: SavedReconcile,
-  { signal, runAt = 0 }: { readonly signal: AbortSignal; readonly runAt?: number | undefined },
+  { runAt = 0, ...walk }: ReconcileTurn,
 ): Promise<{
   readonly saved: SavedReconcile;
   readonly is: 'idle' | 'busy' | 'finished';
@@ -86,7 +93,7 @@ export async function stepReconcile(
   const driftBytes = await passOverDamage(ctx, {
     bucket: next.name,
     left: 'the counters of a bucket are not compared',
-    run: () => reconcileUnlessRefused(ctx, next.name, signal),
+    run: () => reconcileUnlessRefused(ctx, next.name, walk),
   });
   const at = { slot: next.slot, after: next.name };
   return {
@@ -100,10 +107,10 @@ export async function stepReconcile(
 async function reconcileUnlessRefused(
   ctx: Ctx,
   bucket: string,
-  signal: AbortSignal,
+  turn: ReconcileTurn,
 ): Promise<number | undefined> {
   try {
-    return await reconcileBucket(ctx, bucket, signal);
+    return await reconcileBucket(ctx, bucket, turn);
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause;
     ctx.telemetry.log('WARN', 'a bucket is left to the next pass of quota-reconcile', { bucket, cause });
@@ -112,14 +119,19 @@ async function reconcileUnlessRefused(
 }
 
 /** Returns the proven drift in bytes: positive when the counter is too low. Undefined when nothing was proven. */
-async function reconcileBucket(ctx: Ctx, name: string, signal: AbortSignal): Promise<number | undefined> {
+async function reconcileBucket(
+  ctx: Ctx,
+  name: string,
+  { signal, pause }: ReconcileTurn,
+): Promise<number | undefined> {
   const { metadata, telemetry } = ctx;
+  const walk = { metadata, signal, pause };
   const seen = (await findBucket(metadata, name))?.row;
   if (seen !== undefined) await enterIfLeftOut(ctx, seen);
   const bucket = (await findBucket(metadata, name))?.row;
   if (bucket === undefined) return undefined;
-  if (await agreesWithRows({ metadata, signal }, bucket)) return 0;
-  const found = await proveUsage({ metadata, signal }, bucket);
+  if (await agreesWithRows(walk, bucket)) return 0;
+  const found = await proveUsage(walk, bucket);
   if (found === undefined) {
     telemetry.log('INFO', 'writers were too busy to compare the counters of a bucket with its rows', {
       bucket: name,

@@ -5,7 +5,7 @@
  */
 import { sharedBudget } from '../../base/shared-budget.ts';
 import type { Context } from '../../context.ts';
-import { trafficChanges } from '../../metadata/buckets/usage.ts';
+import { findTraffic, trafficChanges } from '../../metadata/buckets/usage.ts';
 import type { TrafficRow } from '../../metadata/records/usage.ts';
 import { isStoreFailure } from '../../ports/metadata-store.ts';
 
@@ -13,9 +13,7 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry
 
 /** Who sent a request, about what, and who pays for it. */
 export type TrafficKey = Pick<TrafficRow, 'bucketId' | 'bucket' | 'requester' | 'payer'>;
-export type TrafficAmount = Partial<
-  Pick<TrafficRow, 'requestsA' | 'requestsB' | 'requestsFree' | 'ingressBytes' | 'egressBytes'>
->;
+export type TrafficAmount = Partial<Pick<TrafficRow, (typeof amounts)[number]>>;
 
 export const dayMs = 86_400_000;
 
@@ -24,14 +22,18 @@ export const trafficCloseMs = 6 * 60 * 60 * 1000;
 /** How long rows are kept. */
 export const trafficRetentionMs = 400 * dayMs;
 /** Pairs of bucket and account that a process counts at the same time, some 500 bytes each. Those who pay share them. */
-const entriesMax = 20_000;
+const entriesMax = 50_000;
 const entriesPerWrite = 64;
+
+const amounts = ['requestsA', 'requestsB', 'requestsFree', 'ingressBytes', 'egressBytes'] as const;
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface Entry {
   readonly row: Writable<TrafficRow>;
   isWritten: boolean;
+  /** False where the store may have a row of this process already, whose sums are to be added before the next write. */
+  isWhole: boolean;
 }
 
 /** The rows that the store has not taken in one round of writes, and why it refused the first one. */
@@ -44,8 +46,8 @@ export class TrafficCounter {
   readonly #entries = new Map<string, Entry>();
   readonly #taken = sharedBudget(entriesMax);
   #process = '';
-  /** Each entry has a writer of its own, so that an entry that was given up and begun again overwrites no row. */
-  #begun = 0;
+  /** An entry was given up, so that one that begins may have begun before. */
+  #hasGivenUp = false;
   /** Requests that found no room. */
   #uncounted = 0;
   #running: Promise<void> | undefined;
@@ -61,11 +63,7 @@ export class TrafficCounter {
       return;
     }
     const { row } = entry;
-    row.requestsA += amount.requestsA ?? 0;
-    row.requestsB += amount.requestsB ?? 0;
-    row.requestsFree += amount.requestsFree ?? 0;
-    row.ingressBytes += amount.ingressBytes ?? 0;
-    row.egressBytes += amount.egressBytes ?? 0;
+    for (const name of amounts) row[name] += amount[name] ?? 0;
     entry.isWritten = false;
     if (!this.#isClosed) this.#running ??= this.#run(ctx);
   }
@@ -87,7 +85,6 @@ export class TrafficCounter {
     if (!this.#taken.take(1, payer)) return undefined;
     if (this.#process === '')
       this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-    this.#begun += 1;
     const entry = {
       row: {
         bucketId,
@@ -95,7 +92,7 @@ export class TrafficCounter {
         day,
         requester,
         payer,
-        writer: `${this.#process}-${this.#begun}`,
+        writer: this.#process,
         requestsA: 0,
         requestsB: 0,
         requestsFree: 0,
@@ -103,6 +100,7 @@ export class TrafficCounter {
         egressBytes: 0,
       },
       isWritten: false,
+      isWhole: !this.#hasGivenUp,
     };
     this.#entries.set(place, entry);
     return entry;
@@ -111,6 +109,7 @@ export class TrafficCounter {
   #drop(place: string, { payer }: TrafficKey): void {
     this.#entries.delete(place);
     this.#taken.give(1, payer);
+    this.#hasGivenUp = true;
   }
 
   /** Runs until everything is written. */
@@ -153,8 +152,9 @@ export class TrafficCounter {
    * @returns whether the store takes rows
    */
   async #writeEntries(ctx: Ctx, entries: readonly Entry[], unwritten: Unwritten): Promise<boolean> {
-    for (const entry of entries) entry.isWritten = true;
     try {
+      await Promise.all(entries.map((entry) => complete(ctx, entry)));
+      for (const entry of entries) entry.isWritten = true;
       await ctx.metadata.apply(
         entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficRetentionMs)),
       );
@@ -182,6 +182,14 @@ export class TrafficCounter {
       telemetry.log('WARN', 'traffic of a closed day was lost', { day, requests });
     }
   }
+}
+
+/** Adds what this process has counted before it gave the entry up. */
+async function complete({ metadata }: Pick<Ctx, 'metadata'>, entry: Entry): Promise<void> {
+  if (entry.isWhole) return;
+  const before = await findTraffic(metadata, entry.row);
+  entry.isWhole = true;
+  for (const name of amounts) entry.row[name] += before?.[name] ?? 0;
 }
 
 // UTC days as text, `YYYY-MM-DD`: they sort as text, and operators read them.

@@ -267,6 +267,13 @@ export function trafficChanges(row: TrafficRow, expiresAt: number): readonly Sid
   ];
 }
 
+/** The row of one writer. */
+export const findTraffic = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  { bucketId, day, requester, payer, writer }: TrafficRow,
+): Promise<TrafficRow | undefined> =>
+  (await metadata.get({ table: traffic, in: { bucketId } }, { day, requester, payer, writer }))?.row;
+
 /** The traffic of an account with a bucket on a day, summed over the processes. */
 export type Traffic = Omit<TrafficRow, 'writer'>;
 
