@@ -195,7 +195,7 @@ const examples: Readonly<Record<string, Example>> = {
   },
   // What else reads a filter's elements would not be asked for a further one.
   'a condition of replication rules': {
-    named: /\bruleFilter\(tag, \{\}\)|[Ff]ilter\??\.(?:And|Tag)\b|\bAnd\??\.Tag\b|\{ And\b/,
+    named: /\bruleFilter\(tag, \{\}|[Ff]ilter\??\.(?:And|Tag)\b|\bAnd\??\.Tag\b|\{ And\b/,
     places: ['src/protocol/schemas/replication.ts', 'src/domain/configurations/rule-filter.ts'],
     uses: [],
     goal: 2,

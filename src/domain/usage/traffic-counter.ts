@@ -46,8 +46,8 @@ export class TrafficCounter {
   readonly #entries = new Map<string, Entry>();
   readonly #taken = sharedBudget(entriesMax);
   #process = '';
-  /** An entry was given up, so that one that begins may have begun before. */
-  #hasGivenUp = false;
+  /** An entry was dropped, so that one that begins may have begun before. */
+  #hasDropped = false;
   /** Requests that found no room. */
   #uncounted = 0;
   #running: Promise<void> | undefined;
@@ -100,7 +100,7 @@ export class TrafficCounter {
         egressBytes: 0,
       },
       isWritten: false,
-      isWhole: !this.#hasGivenUp,
+      isWhole: !this.#hasDropped,
     };
     this.#entries.set(place, entry);
     return entry;
@@ -109,7 +109,7 @@ export class TrafficCounter {
   #drop(place: string, { payer }: TrafficKey): void {
     this.#entries.delete(place);
     this.#taken.give(1, payer);
-    this.#hasGivenUp = true;
+    this.#hasDropped = true;
   }
 
   /** Runs until everything is written. */
