@@ -46,7 +46,7 @@ export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void>
 }
 
 interface Walk extends Pick<FsckRun, 'metadata' | 'signal'> {
-  /** Called after each page of rows: a bucket may have millions. */
+  /** Called after each whole page of rows: a bucket may have millions. */
   pause?(): Promise<void>;
 }
 
@@ -143,7 +143,7 @@ async function sumObjects(run: Walk, bucket: BucketRow): Promise<Summed> {
       const { bytes, objects } = sums.get(row.storageClass) ?? none;
       sums.set(row.storageClass, { bytes: bytes + row.size, objects: objects + 1 });
     }
-    await run.pause?.();
+    if (page.length === pageRows) await run.pause?.();
   }
   return { sums, digest };
 }
@@ -153,7 +153,7 @@ async function sumParts(run: Walk, bucketId: string): Promise<Summed> {
   let bytes = 0;
   let digest = '';
   const open = run.metadata.scan(uploadsIn(bucketId));
-  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows))
+  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
     for (const { row } of page) {
       run.signal.throwIfAborted();
       const session = await findSession(run.metadata, row.uploadId);
@@ -163,8 +163,9 @@ async function sumParts(run: Walk, bucketId: string): Promise<Summed> {
         digest = digestPlace(digest, `${part.part} ${revision}`);
         bytes += stored.counted?.bytes ?? 0;
       }
-      await run.pause?.();
     }
+    if (page.length === pageRows) await run.pause?.();
+  }
   return { sums: new Map([['', { bytes, objects: 0 }]]), digest };
 }
 

@@ -59,7 +59,7 @@ async function advance(
 interface ReconcileTurn {
   readonly signal: AbortSignal;
   readonly runAt?: number | undefined;
-  /** Called after each page of rows. */
+  /** Called after each whole page of rows. */
   pause(): Promise<void>;
 }
 
