@@ -7,6 +7,7 @@
 import type { Identity } from '../auth/identity.ts';
 import { principalOf, recordedArn } from '../auth/principal.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import { toHex } from '../base/text/hex.ts';
 import type { Context } from '../context.ts';
 import { type KeyMove, type RecordedFields, type State, stateChanges } from '../domain/common/recorder.ts';
 import { eventChanges, hasListener } from '../domain/events/events.ts';
@@ -377,28 +378,25 @@ class RefusedCallers {
     return false;
   }
 
-  #count(ctx: RowContext, { time, status, account, ...kind }: Entry, minute: number): void {
-    let { action, error = '' } = kind;
-    ctx.telemetry.count('svc_audit_counted_total', { error });
-    const placeOf = () => `${minute}-${account ?? ''}-${action}-${error}`;
-    if (this.#sums.size >= sumsMax && !this.#sums.has(placeOf())) {
-      action = '*';
-      error = status < 500 ? '4xx' : '5xx';
-    }
-    const place = placeOf();
+  #count(ctx: RowContext, { time, status, account, ...refused }: Entry, minute: number): void {
+    const own = { action: refused.action, error: refused.error ?? '' };
+    ctx.telemetry.count('svc_audit_counted_total', { error: own.error });
+    const placeOf = ({ action, error }: typeof own) => `${minute}-${account ?? ''}-${action}-${error}`;
+    const isCrowded = this.#sums.size >= sumsMax && !this.#sums.has(placeOf(own));
+    const kind = isCrowded ? { action: '*', error: status < 500 ? '4xx' : '5xx' } : own;
+    const place = placeOf(kind);
     const known = this.#sums.get(place);
-    this.#process ??= [...ctx.random.bytes(4)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    this.#process ??= toHex(ctx.random.bytes(4));
     const id = `${this.#process}-${place}`;
     const caller = account === undefined ? {} : { account };
     // The row keeps the time and the id of its first refusal: written again it is the same row.
     const first = known?.entry ?? {
       time,
       id,
-      action,
+      ...kind,
       resource: '',
       status,
       ...caller,
-      error,
       source: '',
       count: 0,
     };

@@ -5,6 +5,7 @@
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
+import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
@@ -333,7 +334,7 @@ export class RateLimiter {
   }
 
   #join(ctx: Ctx): void {
-    this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    this.#process = toHex(ctx.random.bytes(8));
     ctx.siblings.subscribe(limitsTopic, () => this.forget());
     ctx.siblings.subscribe(usesTopic, (about) => {
       // The cast is safe: only `#tell` of a process of this node writes such announcements.

@@ -4,6 +4,7 @@
  * that is killed loses what it counted since its last write.
  */
 import { sharedBudget } from '../../base/shared-budget.ts';
+import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import { findTraffic, trafficChanges } from '../../metadata/buckets/usage.ts';
 import type { TrafficRow } from '../../metadata/records/usage.ts';
@@ -83,8 +84,7 @@ export class TrafficCounter {
     if (known !== undefined) return known;
     if (this.#entries.size >= entriesMax / 2) this.#rest.abort();
     if (!this.#taken.take(1, payer)) return undefined;
-    if (this.#process === '')
-      this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    if (this.#process === '') this.#process = toHex(ctx.random.bytes(8));
     const entry = {
       row: {
         bucketId,

@@ -401,10 +401,10 @@ export function element<F extends Fields>(
     for (const child of node.children) {
       const slot = slots.get(child.name) ?? slots.get('*');
       if (slot === undefined) {
-        const path = formatPath(child);
-        if (leftOut.includes(child.name)) throw fail('NotImplemented', `${path} is not implemented.`);
+        if (leftOut.includes(child.name))
+          throw fail('NotImplemented', `${formatPath(child)} is not implemented.`);
         if (unknown === 'ignore') continue;
-        throw malformed(`${path} is not known here`);
+        throw malformed(`${formatPath(child)} is not known here`);
       }
       const others = found[slot];
       if (others === undefined) found[slot] = [child];

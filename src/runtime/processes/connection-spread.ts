@@ -22,10 +22,13 @@ const idleShare = 0.05;
 /** The first process is busy from this share on: its requests begin to wait for each other. */
 const busyShare = 0.75;
 /**
- * From which time (ms) that a request keeps the event loop its size begins; how many processors must be idle beside the busy process,
- * because the others would else take the processor of the clients, or of another program; and in how many reports in a row, because a
- * single large request fills one, and requests of medium size are told from small ones by their average only. Large requests cost about
- * the same in several processes, small ones a third more and above.
+ * The sizes of requests, by the time that one occupies the event loop. A large request costs about the same in several processes, a small
+ * one a third more and above.
+ *
+ * - `fromMs`: a request of this size occupies the event loop for at least so many milliseconds, on average.
+ * - `idleMin`: so many processors must be idle, because the other processes would otherwise take them from clients and other programs.
+ * - `reports`: so many reports in a row must say so. One large request can fill a whole report, and the average of small requests varies: in
+ *   single reports they look like medium ones.
  */
 const sizes = {
   large: { fromMs: 1, idleMin: 0.25, reports: 2 },

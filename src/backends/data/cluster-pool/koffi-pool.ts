@@ -349,18 +349,18 @@ class ClusterTurns {
   }
 
   async #watch<T>(id: string, work: () => Promise<T>): Promise<T> {
-    let result: unknown;
-    try {
-      const value = await work();
-      result = value;
-      return value;
-    } catch (error) {
-      if (error instanceof RadosFailure) result = -error.code;
-      throw error;
-    } finally {
-      // What C returns is a code or a number of entries.
-      if (Number(result) === -errno.timedOut) this.#silent.add(id);
+    const note = (code: unknown): void => {
+      if (Number(code) === -errno.timedOut) this.#silent.add(id);
       else this.#silent.delete(id);
+    };
+    try {
+      // What C returns is a code or a number of entries.
+      const result = await work();
+      note(result);
+      return result;
+    } catch (error) {
+      note(error instanceof RadosFailure ? -error.code : undefined);
+      throw error;
     }
   }
 }
