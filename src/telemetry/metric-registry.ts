@@ -251,6 +251,8 @@ class NumberMetric extends Metric<NumberSeries> {
 interface Place {
   readonly labels: Labels;
   readonly series: ReadonlyMap<NumberMetric, NumberSeries>;
+  /** The series that ranks. */
+  readonly ranking: NumberSeries;
 }
 
 class Ranking {
@@ -260,6 +262,9 @@ class Ranking {
   readonly #max: number;
   /** By the value of the first label. */
   readonly #places = new Map<string, Place>();
+  /** Those that had the least count when all were compared, so that a newcomer does not compare all again. */
+  #leastBusy: [string, Place][] = [];
+  #leastCount = 0;
 
   constructor(
     by: string,
@@ -280,29 +285,35 @@ class Ranking {
 
   #add(first: string, labels: Labels): Place | undefined {
     if (this.#max === 0) return undefined;
-    const former = this.#places.size < this.#max ? undefined : this.#leastBusy();
+    const former = this.#places.size < this.#max ? undefined : this.#takeLeastBusy();
     const series = new Map(this.#metrics.map((metric) => [metric, metric.series.at(labels)] as const));
-    const place = { labels, series };
+    const place = { labels, series, ranking: series.get(this.#by) as NumberSeries };
     if (former !== undefined) {
       for (const [metric, each] of series) {
-        each.value = former[1].series.get(metric)?.value ?? 0;
-        metric.series.remove(former[1].labels);
+        each.value = former.series.get(metric)?.value ?? 0;
+        metric.series.remove(former.labels);
       }
-      this.#places.delete(former[0]);
     }
     this.#places.set(first, place);
     return place;
   }
 
-  #leastBusy(): [string, Place] | undefined {
-    let least: [string, Place] | undefined;
-    for (const each of this.#places)
-      if (least === undefined || this.#requests(each[1]) < this.#requests(least[1])) least = each;
-    return least;
+  /** Counts only grow, so one that still has the least count of the last comparison has the least of all. */
+  #takeLeastBusy(): Place {
+    for (;;) {
+      const [name, place] = this.#leastBusy.pop() ?? this.#compare();
+      if (place.ranking.value > this.#leastCount) continue;
+      this.#places.delete(name);
+      return place;
+    }
   }
 
-  #requests(place: Place): number {
-    return place.series.get(this.#by)?.value ?? 0;
+  /** @returns one with the least count; the others are kept */
+  #compare(): [string, Place] {
+    const places = [...this.#places];
+    this.#leastCount = Math.min(...places.map(([, { ranking }]) => ranking.value));
+    this.#leastBusy = places.filter(([, { ranking }]) => ranking.value === this.#leastCount);
+    return this.#leastBusy.pop() as [string, Place];
   }
 }
 

@@ -13,6 +13,7 @@ import { noLabels } from '../../src/ports/telemetry.ts';
 import { certificateExpiries } from '../../src/runtime/processes/node-diagnostics.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { measureClusters } from '../../src/telemetry/timed-backends.ts';
+import { seeded } from '../support/load-model.ts';
 
 const quiet = { version: '1', runtime: 'test' } as const;
 
@@ -127,6 +128,31 @@ test('clusters show what their readable pools hold, and the free bytes of pools 
   expect(text.match(/^svc_cluster_free_bytes.*$/gm)).toEqual([
     'svc_cluster_free_bytes{cluster="a",pool="chunks"} 5',
   ]);
+});
+
+// "Space saving" (Metwally, Agrawal and El Abbadi, 2005), compared with its own words after each request.
+test.each([1, 2, 3])('a new bucket takes the place of one of the least busy (seed %i)', async (seed) => {
+  const places = 20;
+  const metrics = createMetricRegistry({ ...quiet, rankedMax: places });
+  const draw = seeded(seed);
+  const shown = async (): Promise<ReadonlyMap<string, number>> => {
+    const all = await metrics.own();
+    const { values = [] } = all.find(({ name }) => name === 'svc_bucket_requests_total') ?? {};
+    return new Map(values.map(({ labels, value }) => [labels['bucket'] ?? '', value]));
+  };
+  const ascending = (counts: Iterable<number>): readonly number[] => [...counts].sort((a, b) => a - b);
+  for (let n = 0, before = await shown(); n < 2000; n += 1) {
+    const bucket = draw() < 0.7 ? `busy-${Math.floor(25 * draw() ** 2)}` : `once-${n}`;
+    metrics.count('svc_bucket_requests_total', { bucket, account: 'alice' });
+    const after = await shown();
+    const former = before.get(bucket);
+    const [least = 0, ...others] = ascending(before.values());
+    const count = former === undefined && before.size < places ? 1 : (former ?? least) + 1;
+    expect(after.get(bucket)).toBe(count);
+    if (former === undefined && before.size === places)
+      expect(ascending(after.values())).toEqual(ascending([...others, count]));
+    before = after;
+  }
 });
 
 test('a sample that fails leaves the other metrics as they are', async () => {
