@@ -37,8 +37,8 @@ const { values } = parseArgs({
     dir: { ...text, default: tmpdir() },
     turns: { ...text, default: '20' },
     seconds: { ...text, default: '0.5' },
-    /** The background workers of the gateways, as in SVC_WORKERS; empty for none. */
-    workers: { ...text, default: 'all' },
+    /** As SVC_WORKERS. None by default: the passes of the first minutes would be counted as requests. */
+    workers: { ...text, default: '' },
     /** Of the child process: what it seeds. */
     seed: text,
   },

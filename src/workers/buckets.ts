@@ -166,7 +166,7 @@ export const rollUpUsage = inSteps<UsageRollupContext, Saved>({
   },
 });
 
-// `quota-reconcile`: compares the counters of every bucket with its rows, a bucket at a time, and corrects what drifted.
+// `quota-reconcile`: compares the counters of every bucket with its rows, some buckets at a time, and corrects what drifted.
 
 type QuotaReconcileContext = Pick<
   Context,
@@ -208,12 +208,11 @@ export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
     const { signal } = turn;
     const pause = () => pauseForClients(context, turn);
     const step = await stepReconcile(context, progress, { signal, runAt: turn.runAt(), pause });
-    const { is, saved } = step;
-    if (step.found !== undefined) found.set(step.found.bucket, step.found.driftBytes);
+    const { is, saved, compared: done } = step;
+    for (const [bucket, driftBytes] of step.drifts) found.set(bucket, driftBytes);
     const drifts = found.size >= 2 * gaugesMax ? keepLargest(found) : found;
-    if (is === 'busy') return { is, saved: { progress: saved, drifts }, done: 1 };
-    if (is !== 'finished') return { is: 'idle', saved: { progress: saved, drifts } };
+    if (is !== 'finished') return { is, saved: { progress: saved, drifts }, done };
     showDrifts(context, keepLargest(drifts));
-    return { is: 'idle', saved: { progress: saved, drifts: new Map() } };
+    return { is: 'idle', saved: { progress: saved, drifts: new Map() }, done };
   },
 });

@@ -15,6 +15,7 @@ import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Revision } from '../../ports/metadata-store.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
+import { openTurns } from '../common/turns.ts';
 import { correctUsage } from '../fsck/repairs.ts';
 import { agreesWithRows, type Difference, proveUsage } from '../fsck/usage.ts';
 import { enterIfLeftOut } from '../quotas/quota-limits.ts';
@@ -63,44 +64,58 @@ interface ReconcileTurn {
   pause(): Promise<void>;
 }
 
-/**
- * Examines the next bucket of the pass, if one is due. At the end of a pass it removes the rate limits of buckets that are gone. `found`
- * is absent where it examined no bucket.
- */
-export async function stepReconcile(
-  ctx: Ctx,
-  saved: SavedReconcile,
-  { runAt = 0, ...walk }: ReconcileTurn,
-): Promise<{
+/** The position is saved after so many buckets or so long (ms): what comes after it is compared again after a failure. */
+const savedAfter = { buckets: 16, ms: 1_000 } as const;
+
+interface Reconciled {
   readonly saved: SavedReconcile;
   readonly is: 'idle' | 'busy' | 'finished';
-  readonly found?: { readonly bucket: string; readonly driftBytes: number } | undefined;
-}> {
-  const { metadata, config } = ctx;
-  const { progress } = saved;
+  /** How many buckets were compared, and the drift in bytes of those about which something was proven. */
+  readonly compared: number;
+  readonly drifts: ReadonlyMap<string, number>;
+}
+
+/** Compares the next buckets of the pass, if one is due. At the end of a pass it removes the rate limits of buckets that are gone. */
+export async function stepReconcile(
+  ctx: Ctx,
+  held: SavedReconcile,
+  { runAt = 0, ...walk }: ReconcileTurn,
+): Promise<Reconciled> {
+  const { metadata, config, clock } = ctx;
+  const { progress } = held;
   const now = await metadata.now();
   const endedAt = progress.nextAt - config.SVC_QUOTA_RECONCILE_INTERVAL;
   // A time further away than the interval is left from other settings, or from a clock that was set back.
   const isDue = now >= progress.nextAt || endedAt > now || endedAt < runAt;
-  if (progress.at === undefined && !isDue) return { saved, is: 'idle' };
-  const next = await nextBucket(metadata, progress.at ?? { slot: 0 });
-  if (next === undefined) {
-    await dropStrayLimits(ctx);
-    const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
-    return { saved: await advance(metadata, saved, { nextAt }), is: 'finished' };
+  const drifts = new Map<string, number>();
+  if (progress.at === undefined && !isDue) return { saved: held, is: 'idle', compared: 0, drifts };
+  const rest = openTurns(clock, walk);
+  const begunAt = clock.elapsed();
+  let at = progress.at ?? { slot: 0 };
+  for (let compared = 0; ; compared += 1) {
+    if (compared === savedAfter.buckets || clock.elapsed() - begunAt >= savedAfter.ms)
+      return {
+        saved: await advance(metadata, held, { at, nextAt: progress.nextAt }),
+        is: 'busy',
+        compared,
+        drifts,
+      };
+    const next = await nextBucket(metadata, at);
+    if (next === undefined) {
+      await dropStrayLimits(ctx);
+      const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
+      return { saved: await advance(metadata, held, { nextAt }), is: 'finished', compared, drifts };
+    }
+    await rest();
+    // fsck reports the damage.
+    const driftBytes = await passOverDamage(ctx, {
+      bucket: next.name,
+      left: 'the counters of a bucket are not compared',
+      run: () => reconcileUnlessRefused(ctx, next.name, walk),
+    });
+    if (driftBytes !== undefined) drifts.set(next.name, driftBytes);
+    at = { slot: next.slot, after: next.name };
   }
-  // fsck reports the damage.
-  const driftBytes = await passOverDamage(ctx, {
-    bucket: next.name,
-    left: 'the counters of a bucket are not compared',
-    run: () => reconcileUnlessRefused(ctx, next.name, walk),
-  });
-  const at = { slot: next.slot, after: next.name };
-  return {
-    saved: await advance(metadata, saved, { at, nextAt: progress.nextAt }),
-    is: 'busy',
-    found: driftBytes === undefined ? undefined : { bucket: next.name, driftBytes },
-  };
 }
 
 /** A bucket that cannot be entered in a quota now, such as one whose counters are not settled, must not keep the pass from the others. */

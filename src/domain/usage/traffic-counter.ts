@@ -82,7 +82,8 @@ export class TrafficCounter {
     const place = `${day} ${bucketId} ${requester} ${payer}`;
     const known = this.#entries.get(place);
     if (known !== undefined) return known;
-    if (this.#entries.size >= entriesMax / 2) this.#rest.abort();
+    // An abort makes an error with a stack trace, also where the signal was aborted before.
+    if (this.#entries.size >= entriesMax / 2 && !this.#rest.signal.aborted) this.#rest.abort();
     if (!this.#taken.take(1, payer)) return undefined;
     if (this.#process === '') this.#process = toHex(ctx.random.bytes(8));
     const entry = {
