@@ -34,36 +34,33 @@ export class KeyedMutex {
 // Serializes commits of one process that would conflict. Without it the store would refuse all but one, and each would retry. Commits of
 // other processes still conflict as before.
 
-/** The longest wait: the cluster may be slow to answer earlier commits. */
-const patienceMs = 250;
+/** A turn is over after this time, also where its work is not: the cluster may be slow to answer it. */
+const turnMsMax = 250;
 
 export class MultiKeyMutex {
-  /** By key: resolves when the last caller in the queue has finished. */
+  /** By key: resolves when the turn of the last caller in the queue is over. */
   readonly #lines = new Map<string, Promise<void>>();
+
+  /** Whether somebody has a turn for the key. */
+  isTaken(name: string): boolean {
+    return this.#lines.has(name);
+  }
 
   /** A caller joins all its queues together, behind earlier callers, so there is no deadlock. */
   async run<T>(names: readonly string[], work: () => Promise<T>): Promise<T> {
     const before = names.flatMap((name) => this.#lines.get(name) ?? []);
-    const { promise: done, resolve } = Promise.withResolvers<void>();
-    for (const name of names) this.#lines.set(name, done);
+    const { promise: over, resolve: end } = Promise.withResolvers<void>();
+    for (const name of names) this.#lines.set(name, over);
+    if (before.length > 0) await Promise.all(before);
+    const timer = setTimeout(end, turnMsMax);
     try {
-      if (before.length > 0) await within(patienceMs, Promise.all(before));
       return await work();
     } finally {
-      resolve();
-      for (const name of names) if (this.#lines.get(name) === done) this.#lines.delete(name);
+      clearTimeout(timer);
+      end();
+      for (const name of names) if (this.#lines.get(name) === over) this.#lines.delete(name);
     }
   }
-}
-
-function within(ms: number, work: Promise<unknown>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    void work.then(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }
 
 /** A counting semaphore: at most so many pieces of work run at a time, the others wait in the order of their arrival. */

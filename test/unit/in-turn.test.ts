@@ -4,14 +4,14 @@ import { expect, test } from 'vitest';
 import { MultiKeyMutex } from '../../src/base/mutex.ts';
 
 /** Runs the works concurrently; returns their begins and ends in order. */
-async function order(works: readonly (readonly string[])[]): Promise<string[]> {
+async function order(works: readonly (readonly string[])[], ms = 1): Promise<string[]> {
   const turns = new MultiKeyMutex();
   const seen: string[] = [];
   await Promise.all(
     works.map((names, i) =>
       turns.run(names, async () => {
         seen.push(`${i}(`);
-        await sleep(1);
+        await sleep(ms);
         seen.push(`)${i}`);
       }),
     ),
@@ -40,4 +40,9 @@ test('a failure releases the next one, and waiting for one that hangs is bounded
   expect(await next).toBe('next');
   void turns.run(['a'], () => new Promise(() => {}));
   expect(await turns.run(['a'], async () => 'at last')).toBe('at last');
+});
+
+test('a queue that is longer than the longest turn keeps its order', async () => {
+  const seen = await order([['a'], ['a'], ['a']], 150);
+  expect(seen).toEqual(['0(', ')0', '1(', ')1', '2(', ')2']);
 });

@@ -1,6 +1,7 @@
 /** Commits a decision about one key: reads its head, decides, commits, and starts again when another writer came first. */
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
+import { MultiKeyMutex } from '../../base/mutex.ts';
 import type { Context } from '../../context.ts';
 import { releaseUnmanaged } from '../../metadata/background/queues.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
@@ -66,7 +67,7 @@ export type KeyOutcome =
 
 /** After this many attempts, most of them with pauses, the client gets `SlowDown`. */
 const attemptsMax = 64;
-/** Later attempts wait for a mutex, so that writers of one key do not keep refusing each other. */
+/** Later attempts pause: the writers of other processes come first again and again. */
 const eagerAttempts = 4;
 const pauseStepMs = 4;
 const pauseMaxMs = 100;
@@ -75,6 +76,9 @@ const pause = (ctx: Pick<CommitCtx, 'clock' | 'random'>, attempt: number): Promi
   const longest = Math.min((attempt - eagerAttempts + 1) * pauseStepMs, pauseMaxMs);
   return ctx.clock.sleep((longest * ((ctx.random.bytes(1)[0] ?? 0) + 1)) / 256);
 };
+
+/** Writers of one key in this process take turns once one of them has lost: otherwise n of them would make some n² attempts. */
+class WritersInTurn extends MultiKeyMutex {}
 
 export const changeKey = (ctx: CommitCtx, change: KeyChange): Promise<KeyOutcome> =>
   change.reservation === undefined
@@ -86,52 +90,73 @@ async function changeReserved(
   change: KeyChange,
   reservation: Reservation,
 ): Promise<KeyOutcome> {
-  let { bucket } = change;
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    if (attempt >= eagerAttempts) await pause(ctx, attempt);
-    const known = attempt === 0 && bucket.versioning !== 'Suspended' ? change.known : undefined;
-    const state =
-      known === undefined
-        ? await readState(ctx, bucket, change.key)
-        : { bucket, head: known.head, oldNull: undefined };
-    const decided = await change.decide(state);
-    if (decided === undefined) return { done: 'nothing' };
-    const { requestId, isByLifecycle } = change;
-    const mayReplicate = isReplicated(bucket) && (!isByLifecycle || ctx.config.SVC_REPLICATION_LIFECYCLE);
-    const plan = mayReplicate
-      ? await replicated(ctx, decided, { bucket, requestId })
-      : decided.amended === undefined
-        ? decided
-        : withPendingStamp(decided);
-    if (plan.gone.some(({ lock }) => lock !== undefined)) await assertUnlocked(ctx, plan, change);
-    const { op } = change;
-    const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
-    const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
-    const due = now + ctx.config.SVC_GC_GRACE;
-    const deltas = usageDeltas(plan);
-    const growth = hasQuota(bucket)
-      ? await coverGrowth(bucket, { plan, deltas, reservation, freed: change.freed })
-      : nothing;
-    const then = sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() });
-    then.push(...tombstones(ctx, plan, now));
-    const outcome = await ctx.metadata
-      .commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then })
-      .catch((cause: unknown) => {
-        reservation.doubt();
-        throw cause;
-      });
-    if (outcome.applied) {
-      reservation.applied(growth, change.freed);
-      change.record?.applied();
-      return { done: 'applied', plan };
+  const turns = ctx.caches.of(WritersInTurn);
+  const name = `${change.bucket.id} ${change.key}`;
+  const trial: Trial = { bucket: change.bucket, reservation, number: 0 };
+  const outcome = turns.isTaken(name) ? undefined : await tryChange(ctx, change, trial);
+  if (outcome !== undefined) return outcome;
+  return turns.run([name], async () => {
+    for (trial.number = 1; trial.number < attemptsMax; trial.number += 1) {
+      if (trial.number >= eagerAttempts) await pause(ctx, trial.number);
+      const later = await tryChange(ctx, change, trial);
+      if (later !== undefined) return later;
     }
-    if (outcome.because === 'abandoned')
-      throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
-    if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
-    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, state))
-      return { done: 'lost', winner: outcome.current.row };
+    throw fail('SlowDown', 'Too many concurrent requests change this key.');
+  });
+}
+
+/** An attempt of a change, and what the next one starts with. */
+interface Trial {
+  bucket: BucketRow;
+  readonly reservation: Reservation;
+  number: number;
+}
+
+/** Undefined where another writer came first. */
+async function tryChange(ctx: CommitCtx, change: KeyChange, trial: Trial): Promise<KeyOutcome | undefined> {
+  const { bucket, reservation } = trial;
+  const known = trial.number === 0 && bucket.versioning !== 'Suspended' ? change.known : undefined;
+  const state =
+    known === undefined
+      ? await readState(ctx, bucket, change.key)
+      : { bucket, head: known.head, oldNull: undefined };
+  const decided = await change.decide(state);
+  if (decided === undefined) return { done: 'nothing' };
+  const { requestId, isByLifecycle } = change;
+  const mayReplicate = isReplicated(bucket) && (!isByLifecycle || ctx.config.SVC_REPLICATION_LIFECYCLE);
+  const plan = mayReplicate
+    ? await replicated(ctx, decided, { bucket, requestId })
+    : decided.amended === undefined
+      ? decided
+      : withPendingStamp(decided);
+  if (plan.gone.some(({ lock }) => lock !== undefined)) await assertUnlocked(ctx, plan, change);
+  const { op } = change;
+  const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
+  const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
+  const due = now + ctx.config.SVC_GC_GRACE;
+  const deltas = usageDeltas(plan);
+  const growth = hasQuota(bucket)
+    ? await coverGrowth(bucket, { plan, deltas, reservation, freed: change.freed })
+    : nothing;
+  const then = sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() });
+  then.push(...tombstones(ctx, plan, now));
+  const outcome = await ctx.metadata
+    .commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then })
+    .catch((cause: unknown) => {
+      reservation.doubt();
+      throw cause;
+    });
+  if (outcome.applied) {
+    reservation.applied(growth, change.freed);
+    change.record?.applied();
+    return { done: 'applied', plan };
   }
-  throw fail('SlowDown', 'Too many concurrent requests change this key.');
+  if (outcome.because === 'abandoned')
+    throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
+  if (outcome.because === 'fenced') trial.bucket = await refreshBucket(ctx, bucket);
+  else if (outcome.current !== undefined && change.lost?.(outcome.current.row, state))
+    return { done: 'lost', winner: outcome.current.row };
+  return undefined;
 }
 
 /**
