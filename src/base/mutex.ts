@@ -36,22 +36,20 @@ export class KeyedMutex {
 
 /** A turn is over after this time, also where its work is not: the cluster may be slow to answer it. */
 const turnMsMax = 250;
+/** The longest wait for a turn, where many are as slow. */
+const waitMsMax = 2_000;
 
 export class MultiKeyMutex {
-  /** By key: resolves when the turn of the last caller in the queue is over. */
   readonly #lines = new Map<string, Promise<void>>();
-
-  /** Whether somebody has a turn for the key. */
-  isTaken(name: string): boolean {
-    return this.#lines.has(name);
-  }
+  /** By key: resolves when the turn of the last caller in the queue is over. */
+  readonly lines: ReadonlyMap<string, Promise<void>> = this.#lines;
 
   /** A caller joins all its queues together, behind earlier callers, so there is no deadlock. */
   async run<T>(names: readonly string[], work: () => Promise<T>): Promise<T> {
     const before = names.flatMap((name) => this.#lines.get(name) ?? []);
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
     for (const name of names) this.#lines.set(name, over);
-    if (before.length > 0) await Promise.all(before);
+    if (before.length > 0) await within(waitMsMax, Promise.all(before));
     const timer = setTimeout(end, turnMsMax);
     try {
       return await work();
@@ -61,6 +59,16 @@ export class MultiKeyMutex {
       for (const name of names) if (this.#lines.get(name) === over) this.#lines.delete(name);
     }
   }
+}
+
+function within(ms: number, work: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    void work.then(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }
 
 /** A counting semaphore: at most so many pieces of work run at a time, the others wait in the order of their arrival. */

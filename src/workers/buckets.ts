@@ -6,6 +6,7 @@ import { emptyings, emptyPage, everyEmptying } from '../domain/buckets/force-emp
 import { type Doubling, everyResharding, reshardings, reshardRound } from '../domain/buckets/reshard.ts';
 import { passOverDamage } from '../domain/common/damaged-buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
+import { openTurns } from '../domain/common/turns.ts';
 import { holdProgress, type Saved, toSchedule } from '../domain/usage/progress.ts';
 import { holdReconcile, type SavedReconcile, stepReconcile } from '../domain/usage/reconcile.ts';
 import { stepRollup } from '../domain/usage/rollup.ts';
@@ -207,7 +208,8 @@ export const reconcileQuotas = inSteps<QuotaReconcileContext, Reconciling>({
   async step(context, { progress, drifts: found }, turn) {
     const { signal } = turn;
     const pause = () => pauseForClients(context, turn);
-    const step = await stepReconcile(context, progress, { signal, runAt: turn.runAt(), pause });
+    const rest = openTurns(context.clock, { signal });
+    const step = await stepReconcile(context, progress, { signal, runAt: turn.runAt(), pause, rest });
     const { is, saved, compared: done } = step;
     for (const [bucket, driftBytes] of step.drifts) found.set(bucket, driftBytes);
     const drifts = found.size >= 2 * gaugesMax ? keepLargest(found) : found;

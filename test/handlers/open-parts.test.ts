@@ -78,6 +78,19 @@ describe.each(backends)('parts of open uploads: %s', (backend) => {
     expect(await isConsistent(world)).toBe(true);
   });
 
+  test('many writers of one part are all answered, and the last one counts', async () => {
+    await using world = await openQuotas({ backend });
+    const { client } = world;
+    const uploadId = await createUpload(client, '/bucket/key');
+    const bodies = Array.from({ length: 48 }, (_, n) => `${n} `.repeat(1_000 + n));
+    const answers = await Promise.all(bodies.map((body) => send(client, 'key', uploadId, 1, body)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    const etag = (await client.get('/bucket/key', { query: { uploadId } })).one('ETag');
+    const last = bodies[answers.findIndex((answer) => answer.header('etag') === etag)];
+    expect((await counted(world)).bucket).toBe(last?.length);
+    expect(await isConsistent(world)).toBe(true);
+  });
+
   test.each(limits)('leave room in the quota of the %s when the upload is aborted', async (_, limit) => {
     await using world = await openQuotas({ backend });
     const { client } = world;

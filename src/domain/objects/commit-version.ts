@@ -77,7 +77,7 @@ const pause = (ctx: Pick<CommitCtx, 'clock' | 'random'>, attempt: number): Promi
   return ctx.clock.sleep((longest * ((ctx.random.bytes(1)[0] ?? 0) + 1)) / 256);
 };
 
-/** Writers of one key in this process take turns once one of them has lost: otherwise n of them would make some n² attempts. */
+/** By key. Once one has lost, the writers of this process take turns: otherwise n of them would make some n² attempts. */
 class WritersInTurn extends MultiKeyMutex {}
 
 export const changeKey = (ctx: CommitCtx, change: KeyChange): Promise<KeyOutcome> =>
@@ -93,7 +93,7 @@ async function changeReserved(
   const turns = ctx.caches.of(WritersInTurn);
   const name = `${change.bucket.id} ${change.key}`;
   const trial: Trial = { bucket: change.bucket, reservation, number: 0 };
-  const outcome = turns.isTaken(name) ? undefined : await tryChange(ctx, change, trial);
+  const outcome = turns.lines.has(name) ? undefined : await tryChange(ctx, change, trial);
   if (outcome !== undefined) return outcome;
   return turns.run([name], async () => {
     for (trial.number = 1; trial.number < attemptsMax; trial.number += 1) {

@@ -1,5 +1,6 @@
 /** Sessions of multipart uploads: opened, found, aborted; and the parts that they take. */
 import { fail, Refusal } from '../../base/errors.ts';
+import { MultiKeyMutex } from '../../base/mutex.ts';
 import type { Context } from '../../context.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
@@ -358,7 +359,19 @@ async function writeAdmitted(
       });
 }
 
-async function commitPart(
+/** By upload and part. */
+class PartsInTurn extends MultiKeyMutex {}
+
+const commitPart = (
+  ctx: UploadCtx,
+  write: AdmittedPart,
+  stored: { readonly uploaded: UploadPart; readonly op: Op },
+): Promise<void> =>
+  ctx.caches
+    .of(PartsInTurn)
+    .run([`${write.name.uploadId} ${write.part}`], () => commitInTurn(ctx, write, stored));
+
+async function commitInTurn(
   ctx: UploadCtx,
   { name, part, record, requestId, reservation }: AdmittedPart,
   { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },

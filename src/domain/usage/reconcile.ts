@@ -15,7 +15,6 @@ import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Revision } from '../../ports/metadata-store.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
-import { openTurns } from '../common/turns.ts';
 import { correctUsage } from '../fsck/repairs.ts';
 import { agreesWithRows, type Difference, proveUsage } from '../fsck/usage.ts';
 import { enterIfLeftOut } from '../quotas/quota-limits.ts';
@@ -62,10 +61,14 @@ interface ReconcileTurn {
   readonly runAt?: number | undefined;
   /** Called after each whole page of rows. */
   pause(): Promise<void>;
+  /** Called ahead of each bucket. */
+  rest(): Promise<void>;
 }
 
 /** The position is saved after so many buckets or so long (ms): what comes after it is compared again after a failure. */
 const savedAfter = { buckets: 16, ms: 1_000 } as const;
+
+type Walk = Pick<ReconcileTurn, 'signal' | 'pause'>;
 
 interface Reconciled {
   readonly saved: SavedReconcile;
@@ -78,24 +81,23 @@ interface Reconciled {
 /** Compares the next buckets of the pass, if one is due. At the end of a pass it removes the rate limits of buckets that are gone. */
 export async function stepReconcile(
   ctx: Ctx,
-  held: SavedReconcile,
-  { runAt = 0, ...walk }: ReconcileTurn,
+  former: SavedReconcile,
+  { runAt = 0, rest, ...walk }: ReconcileTurn,
 ): Promise<Reconciled> {
   const { metadata, config, clock } = ctx;
-  const { progress } = held;
+  const { progress } = former;
   const now = await metadata.now();
   const endedAt = progress.nextAt - config.SVC_QUOTA_RECONCILE_INTERVAL;
   // A time further away than the interval is left from other settings, or from a clock that was set back.
   const isDue = now >= progress.nextAt || endedAt > now || endedAt < runAt;
   const drifts = new Map<string, number>();
-  if (progress.at === undefined && !isDue) return { saved: held, is: 'idle', compared: 0, drifts };
-  const rest = openTurns(clock, walk);
+  if (progress.at === undefined && !isDue) return { saved: former, is: 'idle', compared: 0, drifts };
   const begunAt = clock.elapsed();
   let at = progress.at ?? { slot: 0 };
   for (let compared = 0; ; compared += 1) {
     if (compared === savedAfter.buckets || clock.elapsed() - begunAt >= savedAfter.ms)
       return {
-        saved: await advance(metadata, held, { at, nextAt: progress.nextAt }),
+        saved: await advance(metadata, former, { at, nextAt: progress.nextAt }),
         is: 'busy',
         compared,
         drifts,
@@ -104,7 +106,7 @@ export async function stepReconcile(
     if (next === undefined) {
       await dropStrayLimits(ctx);
       const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
-      return { saved: await advance(metadata, held, { nextAt }), is: 'finished', compared, drifts };
+      return { saved: await advance(metadata, former, { nextAt }), is: 'finished', compared, drifts };
     }
     await rest();
     // fsck reports the damage.
@@ -119,11 +121,7 @@ export async function stepReconcile(
 }
 
 /** A bucket that cannot be entered in a quota now, such as one whose counters are not settled, must not keep the pass from the others. */
-async function reconcileUnlessRefused(
-  ctx: Ctx,
-  bucket: string,
-  turn: ReconcileTurn,
-): Promise<number | undefined> {
+async function reconcileUnlessRefused(ctx: Ctx, bucket: string, turn: Walk): Promise<number | undefined> {
   try {
     return await reconcileBucket(ctx, bucket, turn);
   } catch (cause) {
@@ -134,11 +132,7 @@ async function reconcileUnlessRefused(
 }
 
 /** Returns the proven drift in bytes: positive when the counter is too low. Undefined when nothing was proven. */
-async function reconcileBucket(
-  ctx: Ctx,
-  name: string,
-  { signal, pause }: ReconcileTurn,
-): Promise<number | undefined> {
+async function reconcileBucket(ctx: Ctx, name: string, { signal, pause }: Walk): Promise<number | undefined> {
   const { metadata, telemetry } = ctx;
   const walk = { metadata, signal, pause };
   const seen = (await findBucket(metadata, name))?.row;
