@@ -1,5 +1,5 @@
 /** Every supported runtime, one row each. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
@@ -11,6 +11,7 @@ import {
 } from '../support/engines/otelcol.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 import { sender } from './client.ts';
+import { cliPath } from './command.ts';
 import { install, runtimes } from './installed.ts';
 import { smoke } from './smoke.ts';
 import { startWorkerd, type Workerd } from './workerd.ts';
@@ -29,6 +30,24 @@ for (const [name, runtime] of Object.entries(runtimes)) {
     expect(blocked).toBeGreaterThan(1.9);
     expect(Math.max(free, after)).toBeLessThan(blocked);
     expect(Math.min(free, after)).toBeGreaterThanOrEqual(0);
+  });
+
+  test(`${name}: sluice admin says that no gateway answers, and exits with 3`, () => {
+    const [command, ...args] = runtime;
+    const env = {
+      PATH: process.env['PATH'],
+      SLUICE_ENDPOINT: 'http://127.0.0.1:9',
+      SLUICE_ACCESS_KEY: 'ACCESS',
+      SLUICE_SECRET_KEY: 'a-long-secret',
+    };
+    const { status, stderr } = spawnSync(command, [...args, cliPath, 'admin', 'workers'], {
+      env,
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([
+      3,
+      expect.stringMatching(/^sluice: the gateway cannot be reached: .+\n$/),
+    ]);
   });
 
   for (const [backends, dataDir] of [

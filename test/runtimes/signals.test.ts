@@ -13,6 +13,9 @@ import { testCredentials } from '../support/server.ts';
 import { signer } from '../support/sign.ts';
 import { sender } from './client.ts';
 import { cliPath } from './command.ts';
+import { install, runtimes } from './installed.ts';
+
+install();
 
 const root = join(import.meta.dirname, '../..');
 let directory = '';
@@ -120,6 +123,15 @@ const ways: readonly (readonly [string, readonly string[], string, Signals])[] =
     '2',
     (_, pid) => void process.kill(pid, 'SIGINT'),
   ],
+  ...(['Bun', 'Deno'] as const).map(
+    (name) =>
+      [
+        `Docker with ${name}`,
+        [...runtimes[name], cliPath, 'serve'],
+        '2',
+        (_: number, pid: number) => void process.kill(pid, 'SIGTERM'),
+      ] as const,
+  ),
   [
     'the same signal twice within a second',
     direct,
@@ -142,6 +154,8 @@ test.each(ways)(
     const pid = child?.pid ?? 0;
     await signal(-pid, pid);
     await sleep(1_500);
+    // A container, a service or a terminal ends with its first process.
+    expect([child?.exitCode, child?.signalCode]).toEqual([null, null]);
     expect(await put.end()).toBe(200);
     await expect.poll(() => isRunning(-pid), { timeout: 60_000 }).toBe(false);
     const again = await start(direct, '1');

@@ -200,6 +200,21 @@ test('variables may be numbers, booleans and JSON, as wrangler binds them: reque
   await vi.waitFor(async () => expect(await stored()).toBe(0), patience);
 });
 
+test('an isolate writes the traffic that it counted, again and again', async () => {
+  const bindings = { ...durableBindings.bindings, SVC_USAGE_TRAFFIC_INTERVAL: '200ms' };
+  const worker = await start({ ...scriptOf(bundle), ...durableBindings, bindings } as MiniflareOptions);
+  const send = await clientOf(worker);
+  expect((await send('PUT', '/counted')).status).toBe(200);
+  const written = async () => {
+    const { rows } = await askAdmin(send, 'buckets/counted/traffic');
+    return rows[0]?.requestsB;
+  };
+  for (let round = 1; round <= 3; round += 1) {
+    for (let turn = 0; turn < 4; turn += 1) expect((await send('HEAD', '/counted')).status).toBe(200);
+    await vi.waitFor(async () => expect(await written()).toBe(4 * round), patience);
+  }
+});
+
 test('the log names a variable that has no sense', async () => {
   const log: string[] = [];
   const handleStructuredLogs = ({ message }: { readonly message: string }) => void log.push(message);

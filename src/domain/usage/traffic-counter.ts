@@ -52,7 +52,8 @@ export class TrafficCounter {
   /** Requests that found no room. */
   #uncounted = 0;
   #running: Promise<void> | undefined;
-  #rest = new AbortController();
+  /** Absent where a timer ends with its request: workerd lets no other request use the controller. */
+  #rest: AbortController | undefined;
   #isClosed = false;
 
   count(ctx: Ctx, key: TrafficKey, amount: TrafficAmount): void {
@@ -72,8 +73,10 @@ export class TrafficCounter {
   /** Writes what is counted, at the end of the process. */
   async close(ctx: Ctx): Promise<void> {
     this.#isClosed = true;
-    this.#rest.abort();
-    await this.#running;
+    if (this.#rest !== undefined) {
+      this.#rest.abort();
+      await this.#running;
+    }
     await this.#write(ctx);
   }
 
@@ -83,7 +86,7 @@ export class TrafficCounter {
     const known = this.#entries.get(place);
     if (known !== undefined) return known;
     // An abort makes an error with a stack trace, also where the signal was aborted before.
-    if (this.#entries.size >= entriesMax / 2 && !this.#rest.signal.aborted) this.#rest.abort();
+    if (this.#entries.size >= entriesMax / 2 && this.#rest?.signal.aborted === false) this.#rest.abort();
     if (!this.#taken.take(1, payer)) return undefined;
     if (this.#process === '') this.#process = toHex(ctx.random.bytes(8));
     const entry = {
@@ -113,13 +116,14 @@ export class TrafficCounter {
     this.#hasDropped = true;
   }
 
-  /** Runs until everything is written. */
+  /** Runs until everything is written; where a timer ends with its request, once: the next request that counts begins another turn. */
   async #run(ctx: Ctx): Promise<void> {
+    const { hasRequestScopedTimers } = ctx.clock;
     do {
-      await ctx.clock.sleep(ctx.config.SVC_USAGE_TRAFFIC_INTERVAL, this.#rest.signal);
-      this.#rest = new AbortController();
-      if (!this.#isClosed) await this.#write(ctx);
-    } while (!this.#isClosed && this.#waiting().length > 0);
+      this.#rest = hasRequestScopedTimers ? undefined : new AbortController();
+      await ctx.clock.sleep(ctx.config.SVC_USAGE_TRAFFIC_INTERVAL, this.#rest?.signal);
+      await this.#write(ctx);
+    } while (!hasRequestScopedTimers && !this.#isClosed && this.#waiting().length > 0);
     this.#running = undefined;
   }
 
@@ -178,9 +182,8 @@ export class TrafficCounter {
       if (now < startOfDay(row.day) + dayMs + trafficCloseMs) continue;
       this.#drop(place, row);
       if (isWritten) continue;
-      const { day, requestsA, requestsB, requestsFree } = row;
-      const requests = requestsA + requestsB + requestsFree;
-      telemetry.log('WARN', 'traffic of a closed day was lost', { day, requests });
+      const requests = row.requestsA + row.requestsB + row.requestsFree;
+      telemetry.log('WARN', 'traffic of a closed day was lost', { day: row.day, requests });
     }
   }
 }

@@ -122,8 +122,10 @@ function explain(cause: unknown, usage: string): number {
     reportProblem(`${cause.code === '' ? cause.status : cause.code}: ${cause.message}${request}`);
     return codes.refused;
   }
-  // What `fetch` throws; its cause says more.
-  if (cause instanceof TypeError && cause.message.includes('fetch')) {
+  // What `fetch` throws; its cause says more. On Bun it has the code of the system or of TLS instead, as no other TypeError has.
+  const { code } = cause as { readonly code?: unknown };
+  const isOfSystem = typeof code === 'string' && !code.startsWith('ERR_');
+  if (cause instanceof TypeError && (isOfSystem || /fetch/i.test(cause.message))) {
     const { cause: reason } = cause;
     reportProblem(
       `the gateway cannot be reached: ${reason instanceof Error ? reason.message || String(reason) : cause.message}`,

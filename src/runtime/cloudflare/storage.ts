@@ -43,6 +43,12 @@ const requestClock: Clock = {
   },
 };
 
+/** Traffic that is written after a longer time would be lost with the timer. */
+const writtenInTime = (config: Config): Config => ({
+  ...config,
+  SVC_USAGE_TRAFFIC_INTERVAL: Math.min(config.SVC_USAGE_TRAFFIC_INTERVAL, outlivingMs),
+});
+
 /** Nothing may wait in an isolate, because it ends without notice: rows are written while their request is kept alive. */
 const writeAtOnce = (metadata: MetadataStore, telemetry: Telemetry): LateWrites => ({
   async add(change) {
@@ -147,7 +153,7 @@ export const cloudflare = (options: CloudflareOptions): Storage => ({
   settings: workerSettings,
   runsWorkers: true,
   open: async (config, { telemetry }) =>
-    openContext(config, openContextParts(options, { config, telemetry })),
+    openContext(writtenInTime(config), openContextParts(options, { config, telemetry })),
 });
 
 /** A gateway's context over the bindings of the default entry. */
@@ -161,5 +167,5 @@ export const openCloudflare = (
   // The cast: bindings have any name.
   const queues = bindings as object as Bindings;
   const parts = openContextParts({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
-  return openContext(config, { ...parts, tracer });
+  return openContext(writtenInTime(config), { ...parts, tracer });
 };

@@ -190,8 +190,17 @@ class Processes {
     this.#endWhenEmpty();
   }
 
+  /** Not by `kill` of the worker's process: on Deno (2.9) that also closes its channel, and without one a worker ends immediately. */
   #kill(signal: NodeJS.Signals): void {
-    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal);
+    for (const worker of Object.values(cluster.workers ?? {})) {
+      const { pid, exitCode, signalCode } = worker?.process ?? {};
+      if (pid === undefined || exitCode !== null || signalCode !== null) continue;
+      try {
+        process.kill(pid, signal);
+      } catch {
+        // It has ended, and its exit event follows.
+      }
+    }
   }
 
   #endWhenEmpty(): void {
