@@ -34,6 +34,11 @@ interface Measure {
 type Labels = MetricLabels<'svc_backend_duration_seconds'>;
 type Timed = <T>(call: string, run: () => Promise<T>) => Promise<T>;
 
+function countFault(telemetry: Pick<Telemetry, 'count'>, call: string, cause: unknown): void {
+  const why = classifyFault(cause);
+  if (why !== undefined) telemetry.count('svc_backend_errors_total', { call, why });
+}
+
 /** Measures until a promise settles, whichever way: slow failures are what one looks for. */
 function timer({ telemetry, clock }: Measure): Timed {
   const labelsByCall = new Map<string, Labels>();
@@ -58,8 +63,7 @@ function timer({ telemetry, clock }: Measure): Timed {
     running.then(settled, (cause: unknown) => {
       settled();
       if (span !== undefined) failSpan(span, span.endedAt, cause);
-      const why = classifyFault(cause);
-      if (why !== undefined) telemetry.count('svc_backend_errors_total', { call, why });
+      countFault(telemetry, call, cause);
     });
     return running;
   };
@@ -128,7 +132,7 @@ function nameRow({ partition, sort }: AnyTable, row: object): string {
   return [...partition, ...sort].map((column) => columns[column.replace(/^-/, '')]).join('/');
 }
 
-/** A write is measured whole, the pace of its source included; a read until its first bytes. */
+/** A write is measured whole, the pace of its source included; a read until its first bytes, but failures of later ones are counted. */
 export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
   const timed = timer(measure);
   const compact = bytes.compact?.bind(bytes);
@@ -146,7 +150,11 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
         let isFirst = true;
         return {
           next() {
-            if (!isFirst) return iterator.next();
+            if (!isFirst) {
+              const piece = iterator.next();
+              piece.catch((cause: unknown) => countFault(measure.telemetry, 'data.read', cause));
+              return piece;
+            }
             isFirst = false;
             return timed('data.read', () => iterator.next());
           },

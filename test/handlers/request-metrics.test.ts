@@ -6,7 +6,7 @@ import { usageChanges } from '../../src/metadata/buckets/usage.ts';
 import { keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
 import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
-import { DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { ChunkDamaged, DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { rootArn } from '../../src/protocol/arns.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
@@ -158,6 +158,20 @@ describe('metrics of backends', () => {
     expect(await scrape(world)).toContain(
       'svc_backend_errors_total{call="data.holdsAnything",why="timeout"} 1\n',
     );
+  });
+
+  it('count a damaged block wherever it is in a read', async () => {
+    await using world = await open();
+    for (const piecesBefore of [0, 1, 3]) {
+      async function* damagedAfterwards(): AsyncGenerator<Uint8Array> {
+        for (let n = 0; n < piecesBefore; n += 1) yield new Uint8Array(4);
+        throw new ChunkDamaged('block 11 does not match its checksum');
+      }
+      const bytes = timedBytes(faulty(world.context.bytes, { read: damagedAfterwards }), world.context);
+      const pieces = bytes.read({ id: 'x', cluster: 'default', size: 16, chunkSize: 16 });
+      await expect(Array.fromAsync(pieces)).rejects.toThrow(ChunkDamaged);
+    }
+    expect(await scrape(world)).toContain('svc_backend_errors_total{call="data.read",why="damaged"} 3\n');
   });
 
   it.each([

@@ -360,6 +360,27 @@ describe('docs/operations/questions.md', () => {
       /"operation":"GetObject","bucket":"photos","key":"damaged","status":500/,
     ]);
   });
+
+  test('counts damage that a read finds behind its first bytes, where its reply is cut off', async () => {
+    const count = async (): Promise<number> =>
+      Number(
+        /svc_backend_errors_total\{call="data\.read",why="damaged"\} (\d+)/.exec(
+          (await gateway.client.expect({ path: '/metrics' })).text,
+        )?.[1],
+      );
+    const before = await count();
+    const text = `${'x'.repeat(1_000_000)}its-end`;
+    await put('damaged-later', text);
+    const file =
+      filesUnder(join(gateway.server.dataDir, 'chunks')).find((each) =>
+        readFileSync(each).includes('its-end'),
+      ) ?? '';
+    await patchFile(file, (bytes) => {
+      bytes[bytes.indexOf('its-end')] = 0;
+    });
+    await expect(gateway.client.send({ path: pathOf('photos', 'damaged-later') })).rejects.toThrow();
+    await expect.poll(count, { timeout: 30_000 }).toBe(before + 1);
+  });
 });
 
 test('the support bundle of a node has every process and no secret', async () => {
