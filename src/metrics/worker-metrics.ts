@@ -44,7 +44,7 @@ export const workers = {
   svc_worker_last_unit_timestamp_seconds: {
     kind: 'gauge',
     labels: ['worker'],
-    doc: 'When the last unit of a worker ended, as Unix time, where it runs.',
+    doc: 'When the last unit of a worker ended, or its run began, as Unix time, where it runs.',
     act: 'Much older than the interval of the worker: it hangs. Restart that process and report the support bundle.',
     across: 'max',
   },
@@ -58,7 +58,7 @@ export const workers = {
   svc_worker_oldest_seconds: {
     kind: 'gauge',
     labels: ['worker'],
-    doc: 'How long the oldest of it has waited.',
+    doc: 'How long the oldest of it has waited; of `gc`, since it was due.',
     act: 'As `svc_worker_backlog`.',
     across: 'max',
   },

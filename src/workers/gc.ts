@@ -17,6 +17,8 @@ export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random' | 'confi
 
 /** A task that failed this often is an operator's concern. It is still tried, ever more rarely. */
 const concerningAttempts = 8;
+/** How often a busy worker counts what waits. */
+const reportEveryMs = 60_000;
 
 type Said = 'busy' | 'idle';
 
@@ -24,6 +26,7 @@ type Said = 'busy' | 'idle';
 export const collectGarbage = (context: GcContext, _generation = 0, services = unsupervised): Unit => {
   const holder = drawId(context.random);
   const clusters = new ReachableClusters(context);
+  let reportedAt = context.clock.elapsed();
   return async (signal) => {
     const said: Said[] = [];
     const round = new ShardRound(services, signal);
@@ -35,22 +38,34 @@ export const collectGarbage = (context: GcContext, _generation = 0, services = u
       });
     }
     round.end();
-    if (said.includes('busy') || signal.aborted) return 'busy';
-    await reportBacklog(context, services);
+    if (signal.aborted) return 'busy';
+    const isBusy = said.includes('busy');
+    const now = context.clock.elapsed();
+    // A gc that is behind is busy for hours.
+    if (!isBusy || now - reportedAt > reportEveryMs) {
+      reportedAt = now;
+      await reportBacklog(context, services);
+    }
+    if (isBusy) return 'busy';
     return (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';
   };
 };
 
 /** Clusters without a backlog are reported too. */
 async function reportBacklog(context: GcContext, services: WorkerServices): Promise<void> {
-  const { extents } = await gcBacklog(context);
+  const { extents, oldest } = await gcBacklog(context);
+  const now = await context.metadata.now();
   const none = context.bytes.clusters.map((cluster) => [cluster, 0] as const);
   const backlog = [...new Map([...none, ...extents])];
   context.telemetry.replace(
     'svc_gc_backlog',
     backlog.map(([cluster, count]) => [{ cluster }, count]),
   );
-  services.report({ left: backlog.reduce((sum, [, count]) => sum + count, 0) });
+  services.report({
+    left: backlog.reduce((sum, [, count]) => sum + count, 0),
+    // What waits for SVC_GC_GRACE is not late.
+    oldestSeconds: Math.max(0, now - Math.min(now, ...oldest.values())) / 1000,
+  });
 }
 
 async function collectSlot(

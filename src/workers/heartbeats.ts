@@ -144,6 +144,8 @@ export class Heartbeats {
         const { endedAt: _, ...retained } = former as Partial<Written>;
         watched.row = { ...retained, worker, generation, since: clock.now(), units, failures };
         watched.counter = new Counter(counts, clock.elapsed());
+        // A worker that hangs in its first unit is stuck too.
+        telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, clock.now() / 1000);
         this.#write([watched]);
       },
       unitEnded: (outcome, tookMs) => {

@@ -168,8 +168,10 @@ describe('metrics of backends', () => {
         throw new ChunkDamaged('block 11 does not match its checksum');
       }
       const bytes = timedBytes(faulty(world.context.bytes, { read: damagedAfterwards }), world.context);
-      const pieces = bytes.read({ id: 'x', cluster: 'default', size: 16, chunkSize: 16 });
-      await expect(Array.fromAsync(pieces)).rejects.toThrow(ChunkDamaged);
+      const readAll = async (): Promise<void> => {
+        for await (const _ of bytes.read({ id: 'x', cluster: 'default', size: 16 }));
+      };
+      await expect(readAll()).rejects.toThrow(ChunkDamaged);
     }
     expect(await scrape(world)).toContain('svc_backend_errors_total{call="data.read",why="damaged"} 3\n');
   });
@@ -202,6 +204,7 @@ describe('metrics of workers', () => {
     expect(text).toContain('svc_worker_done_total{worker="gc",of="rows"} 2\n');
     expect(text).toContain('svc_worker_backlog{worker="gc"} 0\n');
     expect(text).toContain('svc_gc_backlog{cluster="default"} 0\n');
+    expect(text).toContain('svc_worker_oldest_seconds{worker="gc"} 0\n');
     expect(readingOf(text, 'svc_worker_units_total{worker="bucket-stats"}')).toBeGreaterThan(0);
     const last = readingOf(text, 'svc_worker_last_unit_timestamp_seconds{worker="bucket-stats"}');
     expect(last * 1000).toBeGreaterThan(clock.now() - 120_000);
@@ -211,6 +214,22 @@ describe('metrics of workers', () => {
     expect(after).not.toContain('svc_worker_backlog{');
     expect(after).not.toContain('svc_worker_last_unit_timestamp_seconds{');
     expect(after).toContain('svc_worker_done_total{worker="gc",of="rows"} 2\n');
+  });
+
+  it('show since when a worker hangs in its first unit', async () => {
+    const clock = virtualClock();
+    await using world = await open({ clock });
+    const hang = Promise.withResolvers<boolean>();
+    const bytes = faulty(world.context.bytes, { compact: () => hang.promise });
+    const begunAt = clock.now();
+    const running = startWorkers({ ...world.context, bytes }, ['gc'], never, { process: 'host:1' });
+    await clock.advance(3_600_000);
+    const text = await scrape(world);
+    expect(lineOf(text, 'svc_worker_units_total{worker="gc"}')).toBeUndefined();
+    const last = readingOf(text, 'svc_worker_last_unit_timestamp_seconds{worker="gc"}');
+    expect(last).toBeCloseTo(begunAt / 1000, -1);
+    hang.resolve(false);
+    await running.stop();
   });
 
   it('show how old the signing keys of buckets are, against SVC_KEY_MAX_AGE', async () => {

@@ -379,7 +379,7 @@ describe('docs/operations/questions.md', () => {
       bytes[bytes.indexOf('its-end')] = 0;
     });
     await expect(gateway.client.send({ path: pathOf('photos', 'damaged-later') })).rejects.toThrow();
-    await expect.poll(count, { timeout: 30_000 }).toBe(before + 1);
+    await expect.poll(count, { timeout: 60_000 }).toBe(before + 1);
   });
 });
 

@@ -5,7 +5,7 @@ import { manifestRows } from '../../../src/metadata/objects/objects.ts';
 import { manifests } from '../../../src/metadata/tables.ts';
 import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
 import { collectGarbage } from '../../../src/workers/gc.ts';
-import { ShardPanic } from '../../../src/workers/worker.ts';
+import { ShardPanic, unsupervised, type WorkerServices } from '../../../src/workers/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 import { onReplace } from '../../support/metric-calls.ts';
@@ -234,6 +234,34 @@ describe('gc', () => {
     expect(units).toBeGreaterThan(1);
     expect(await storedExtents(world)).toEqual([]);
     expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('says once a minute what waits and how late it is, also while it is busy', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 3_000);
+    await world.clock.advance(30_000);
+    const reports: (readonly [number | undefined, number | undefined])[] = [];
+    const report: WorkerServices['report'] = ({ left, oldestSeconds }) => {
+      if (left !== undefined) reports.push([left, oldestSeconds]);
+    };
+    const unit = collectGarbage(world, 0, { ...unsupervised, report });
+    expect(await unit(never)).toBe('busy');
+    expect(reports).toEqual([]);
+    await world.clock.advance(60_001);
+    expect(await unit(never)).toBe('busy');
+    expect(reports).toEqual([[expect.any(Number), 90.001]]);
+    expect(reports[0]?.[0]).toBeGreaterThan(0);
+    while ((await unit(never)) === 'busy');
+    expect(reports.slice(1)).toEqual([[0, 0]]);
+    await world.metadata.apply([
+      queueGarbage([await store(world, 'graced')], {
+        id: 'test',
+        requestId: 'r',
+        due: (await world.metadata.now()) + graceMs,
+      }),
+    ]);
+    await unit(never);
+    expect(reports.slice(2)).toEqual([[1, 0]]);
   });
 
   test('deletes what a large manifest names, then its rows', async () => {
