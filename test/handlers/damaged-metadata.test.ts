@@ -1,9 +1,13 @@
 /** Flipped bits in the metadata file: clients get an error with a clear code, never a wrong answer. */
+import { closeSync, openSync } from 'node:fs';
 import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { checkPages } from '../../src/backends/metadata/embedded/check-pages.ts';
+import { latestMeta } from '../../src/backends/metadata/embedded/meta-page.ts';
+import { patchFile } from '../support/damage-metadata.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 
@@ -108,6 +112,49 @@ describe('with a damaged metadata file', () => {
     await expect(openWorld()).rejects.toThrow(
       /data\.mdb is damaged: the file ends before page \d+; docs\/recovery\.md/,
     );
+  });
+
+  const patchMetaPage = (page: 0 | 1, at: number): Promise<void> =>
+    patchFile(dataFile(), (bytes) => {
+      const place = page * 4096 + at;
+      bytes[place] = (bytes[place] ?? 0) ^ 255;
+    });
+
+  it.each([
+    ['flags', 18],
+    ['magic number', 24],
+    ['format', 28],
+    ['size of a page', 48],
+  ])(
+    'a file whose first meta page has damaged %s is refused, before lmdb ends the process',
+    async (_, at) => {
+      await fill();
+      await patchMetaPage(0, at);
+      await expect(openWorld()).rejects.toThrow(
+        /data\.mdb is damaged: its first meta page is damaged; docs\/recovery\.md/,
+      );
+    },
+  );
+
+  it('where the magic number of the second meta page is damaged, which lmdb does not compare, its commits count', async () => {
+    await fill();
+    await patchMetaPage(1, 24);
+    await using world = await openWorld();
+    const descriptor = openSync(dataFile(), 'r');
+    try {
+      const latestPages = new Set<number>();
+      for (let n = 0; latestPages.size < 2 && n < 100; n += 1) {
+        expect((await world.client.put(`/bucket/later-${n}`, { body: 'x' })).status).toBe(200);
+        const bytes = await readFile(dataFile());
+        const [first = 0n, second = 0n] = [0, 4096].map((page) => bytes.readBigUInt64LE(page + 152));
+        latestPages.add(second > first ? 1 : 0);
+        expect(latestMeta(descriptor)?.transaction).toBe(Number(second > first ? second : first));
+      }
+      expect(latestPages.size).toBe(2);
+      expect([...checkPages(descriptor)].flatMap(({ faults }) => faults)).toEqual([]);
+    } finally {
+      closeSync(descriptor);
+    }
   });
 
   it('a file of another format is refused', async () => {

@@ -12,8 +12,11 @@ export const lockFile = (directory: string): string => join(directory, 'lock.mdb
 
 export const pageHeaderBytes = 24;
 const magic = 0xbeefc0de;
+const metaFlag = 8;
+const dataVersion = 2;
 const metaBytes = 168;
 const guessedPageBytes = 4096;
+const pageSizes: ReadonlySet<number> = new Set([4096, 8192, 16_384, 32_768, 65_536]);
 
 /** The shape of a tree of pages, from the meta page. */
 export interface TreeShape {
@@ -49,9 +52,14 @@ function readTree(bytes: DataView, at: number): TreeShape {
   };
 }
 
-function readMeta(bytes: Uint8Array): MetaPage | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset + pageHeaderBytes, metaBytes);
-  if (view.getUint32(0, true) !== magic) return undefined;
+/** What lmdb compares before it opens the file, of the first page alone: the flag of a meta page, the magic number, and the format. */
+const isFirstMeta = (page: DataView): boolean =>
+  (page.getUint16(18, true) & metaFlag) !== 0 &&
+  page.getUint32(pageHeaderBytes, true) === magic &&
+  page.getUint16(pageHeaderBytes + 4, true) === dataVersion;
+
+function readMeta(page: DataView): MetaPage {
+  const view = new DataView(page.buffer, page.byteOffset + pageHeaderBytes, metaBytes);
   return {
     pageBytes: view.getUint32(24, true),
     free: readTree(view, 24),
@@ -61,14 +69,20 @@ function readMeta(bytes: Uint8Array): MetaPage | undefined {
   };
 }
 
-/** The meta page of the latest commit; undefined of a file that is empty. @throws Error where there is none */
+/**
+ * The meta page of the latest commit, chosen as lmdb does; undefined of a file that is empty.
+ * @throws Error where lmdb does not open the file: lmdb-js then ends the process by SIGSEGV
+ */
 export function latestMeta(descriptor: number): MetaPage | undefined {
   if (fstatSync(descriptor).size === 0) return undefined;
-  const first = readPage(descriptor, 0, guessedPageBytes);
-  const metas = [first, readPage(descriptor, first?.pageBytes ?? guessedPageBytes, guessedPageBytes)];
-  const latest = metas.reduce((a, b) => ((b?.transaction ?? -1) > (a?.transaction ?? -1) ? b : a));
-  if (latest === undefined) throw new Error('neither of its two meta pages is one');
-  return latest;
+  const page = readPage(descriptor, 0);
+  const first = page && isFirstMeta(page) ? readMeta(page) : undefined;
+  if (first === undefined || !pageSizes.has(first.pageBytes))
+    throw new Error('its first meta page is damaged');
+  const other = readPage(descriptor, first.pageBytes);
+  if (other === undefined) throw new Error('its second meta page is missing');
+  const second = readMeta(other);
+  return second.transaction > first.transaction ? second : first;
 }
 
 /** The offset of the transaction number in a meta page. */
@@ -83,10 +97,10 @@ const inBothMetas = new DataView(bothMetas.buffer);
 function latestTransaction(descriptor: number): number | undefined {
   const requested = guessedPageBytes + pageHeaderBytes + metaBytes;
   if (readSync(descriptor, bothMetas, 0, requested, 0) < requested) return undefined;
+  if (!isFirstMeta(inBothMetas)) return undefined;
   let latest: number | undefined;
   for (const page of [0, 1]) {
     const start = page * guessedPageBytes;
-    if (inBothMetas.getUint32(start + pageHeaderBytes, true) !== magic) return undefined;
     const transaction = Number(inBothMetas.getBigUint64(start + transactionAt, true));
     // A file that was never written has two of number 0.
     if (transaction % 2 === page || transaction === 0) latest = Math.max(latest ?? 0, transaction);
@@ -94,11 +108,11 @@ function latestTransaction(descriptor: number): number | undefined {
   return latest;
 }
 
-function readPage(descriptor: number, at: number, length: number): MetaPage | undefined {
-  const bytes = new Uint8Array(length);
-  return readSync(descriptor, bytes, 0, length, at) < pageHeaderBytes + metaBytes
+function readPage(descriptor: number, at: number): DataView | undefined {
+  const bytes = new Uint8Array(pageHeaderBytes + metaBytes);
+  return readSync(descriptor, bytes, 0, bytes.length, at) < bytes.length
     ? undefined
-    : readMeta(bytes);
+    : new DataView(bytes.buffer);
 }
 
 // Keeps a transaction from overwriting commits that it does not know. lmdb notes the number of the latest commit in `lock.mdb`, for all
