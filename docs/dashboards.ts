@@ -32,8 +32,11 @@ const by = (labels: readonly string[]): string => (labels.length === 0 ? '' : ` 
 const legend = (labels: readonly string[], more = ''): string =>
   [...labels.map((label) => `{{${label}}}`), more].filter((text) => text !== '').join(' ') || 'all';
 
+const isTime = (name: string): boolean => /_(?:timestamp|start_time)_seconds$/.test(name);
+
 const unitOf = (name: string, kind: MetricRow['kind']): string => {
-  if (name.endsWith('_timestamp_seconds')) return 'dateTimeFromNow';
+  if (isTime(name)) return 'dateTimeFromNow';
+  if (/_ratio$/.test(name)) return 'percentunit';
   if (/_seconds$/.test(name)) return 's';
   if (/_bytes$/.test(name)) return 'bytes';
   if (/_bytes_total$/.test(name)) return 'Bps';
@@ -46,7 +49,7 @@ function queriesFor(name: string, { kind, labels, across = 'sum' }: MetricRow): 
       return [{ expr: `sum${by(labels)} (${rate(name)})`, legend: legend(labels) }];
     case 'gauge': {
       // Grafana reads times in milliseconds.
-      const scale = name.endsWith('_timestamp_seconds') ? ' * 1000' : '';
+      const scale = isTime(name) ? ' * 1000' : '';
       const over = across === 'first' ? 'max' : across;
       return [{ expr: `${over}${by(labels)} (${name}${at})${scale}`, legend: legend(labels) }];
     }
@@ -148,7 +151,8 @@ function renderPanel({ title, description, unit, queries }: Panel, index: number
     description,
     datasource,
     gridPos: { h: 8, w: 12, x: 12 * (index % 2), y: 8 * Math.floor(index / 2) },
-    fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
+    // A drift may be negative.
+    fieldConfig: { defaults: title.includes('_drift_') ? { unit } : { unit, min: 0 }, overrides: [] },
     options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi' } },
     targets: queries.map(({ expr, legend: legendFormat }, at) => ({
       refId: String.fromCharCode(65 + at),

@@ -7,7 +7,7 @@ export const storage = {
     labels: ['component'],
     doc: 'Free bytes of the disk under `metadata` (embedded) and `data:<cluster>` (file), measured every two seconds.',
     act: 'Falls: delete objects, set lifecycle rules, or grow the disk before SVC_DISK_RESERVE is reached.',
-    across: 'max',
+    across: 'min',
   },
   svc_disk_size_bytes: {
     kind: 'gauge',

@@ -2,7 +2,8 @@
  * Metrics of what a healthy gateway does not show: a scrape of a real one whose counters drifted and whose queue has a
  * task that panics.
  */
-import { rmSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
 import { queued, queueSlot } from '../../src/metadata/background/queues.ts';
@@ -88,5 +89,33 @@ test('a scrape has the metrics of the specification, by their names, types and l
     }
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
+  }
+});
+
+test('the disk of a cluster whose directory is gone is shown as down, and not as full', async () => {
+  const server = await startServer({
+    env: { SVC_POOL_CLUSTERS: 'a,b', SVC_METRICS_TOKEN: token, SVC_WORKERS: '', SVC_PROCESSES: '1' },
+  });
+  const scrape = async (): Promise<string> =>
+    (await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${token}` } })).text();
+  /** The clusters whose disks are shown, each with its free bytes and its size. */
+  const disks = async (): Promise<readonly string[]> =>
+    [...(await scrape()).matchAll(/^svc_disk_(?:free|size)_bytes\{component="data:(\w)"\} [1-9]/gm)].map(
+      ([, cluster = '']) => cluster,
+    );
+  try {
+    await expect.poll(disks, { timeout: 60_000 }).toEqual(['a', 'b', 'a', 'b']);
+    const directory = join(server.dataDir, 'chunks/b');
+    renameSync(directory, `${directory}-away`);
+    await expect
+      .poll(async () => (await scrape()).match(/^svc_disk_(?:free|size)_bytes\{component="data:b"\}.*/gm), {
+        timeout: 60_000,
+      })
+      .toBeNull();
+    renameSync(`${directory}-away`, directory);
+    await expect.poll(disks, { timeout: 60_000 }).toEqual(expect.arrayContaining(['b']));
+  } finally {
+    await server.stop();
+    rmSync(server.dataDir, { recursive: true, force: true });
   }
 });

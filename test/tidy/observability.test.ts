@@ -200,6 +200,25 @@ const mountsOf = (name: string): ReadonlyMap<string, string> =>
     }),
   );
 
+test('a dashboard shows the fullest disk of several nodes, a start as a time, and a drift that is negative', () => {
+  const panels = dashboards.flatMap(
+    ({ file }) => JSON.parse(read(`deploy/observability/dashboards/${file}.json`)).panels,
+  );
+  const shown = (title: string) => {
+    const { fieldConfig, targets } = panels.find((panel) => panel.title === title);
+    return [targets[0].expr, fieldConfig.defaults];
+  };
+  expect(shown('svc_disk_free_bytes')).toEqual([
+    'min by (component) (svc_disk_free_bytes{job=~"$job"})',
+    { unit: 'bytes', min: 0 },
+  ]);
+  expect(shown('process_start_time_seconds')).toEqual([
+    'min (process_start_time_seconds{job=~"$job"}) * 1000',
+    { unit: 'dateTimeFromNow', min: 0 },
+  ]);
+  expect(shown('svc_quota_reconcile_drift_bytes')[1]).toEqual({ unit: 'bytes' });
+});
+
 test('what the compose file of the observability mounts is there, and its images are pinned', () => {
   expect(Object.keys(compose.secrets)).toEqual(['metrics_token']);
   for (const [name, { image }] of Object.entries(compose.services)) {

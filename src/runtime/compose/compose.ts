@@ -137,8 +137,9 @@ async function openDisks({
 }
 
 function showDisk(telemetry: Telemetry, { component, freeBytes, sizeBytes, warning }: DiskState): void {
-  if (sizeBytes !== undefined) telemetry.set('svc_disk_size_bytes', { component }, sizeBytes);
-  telemetry.set('svc_disk_free_bytes', { component }, freeBytes);
+  telemetry.set('svc_disk_size_bytes', { component }, sizeBytes);
+  // A disk that cannot be measured, because its directory is gone, is not full.
+  telemetry.set('svc_disk_free_bytes', { component }, sizeBytes === undefined ? undefined : freeBytes);
   telemetry.set('svc_disk_refuses_writes', { component }, warning === undefined ? 0 : 1);
 }
 
