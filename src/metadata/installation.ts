@@ -49,7 +49,7 @@ export async function findInstallation(
   if (damage !== undefined && !(damage instanceof MetadataDamaged)) return damage;
   const copy = await findTask(metadata, copyKind, '').catch(damageOnly);
   if (copy !== undefined && !(copy instanceof MetadataDamaged))
-    return { state: copy.state, revision: undefined, ...(damage === undefined ? {} : { damage }) };
+    return { state: copy.state, revision: undefined, ...(damage && { damage }) };
   if (damage !== undefined) throw damage;
   return undefined;
 }

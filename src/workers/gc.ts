@@ -26,7 +26,8 @@ type Said = 'busy' | 'idle';
 export const collectGarbage = (context: GcContext, _generation = 0, services = unsupervised): Unit => {
   const holder = drawId(context.random);
   const clusters = new ReachableClusters(context);
-  let reportedAt = context.clock.elapsed();
+  const { clock } = context;
+  let reportAt = clock.elapsed() + reportEveryMs;
   return async (signal) => {
     const said: Said[] = [];
     const round = new ShardRound(services, signal);
@@ -40,14 +41,12 @@ export const collectGarbage = (context: GcContext, _generation = 0, services = u
     round.end();
     if (signal.aborted) return 'busy';
     const isBusy = said.includes('busy');
-    const now = context.clock.elapsed();
     // A gc that is behind is busy for hours.
-    if (!isBusy || now - reportedAt > reportEveryMs) {
-      reportedAt = now;
+    if (!isBusy || clock.elapsed() > reportAt) {
+      reportAt = clock.elapsed() + reportEveryMs;
       await reportBacklog(context, services);
     }
-    if (isBusy) return 'busy';
-    return (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';
+    return isBusy || (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';
   };
 };
 
@@ -64,7 +63,7 @@ async function reportBacklog(context: GcContext, services: WorkerServices): Prom
   services.report({
     left: backlog.reduce((sum, [, count]) => sum + count, 0),
     // What waits for SVC_GC_GRACE is not late.
-    oldestSeconds: Math.max(0, now - Math.min(now, ...oldest.values())) / 1000,
+    oldestSeconds: (now - Math.min(now, ...oldest.values())) / 1000,
   });
 }
 
@@ -161,7 +160,7 @@ const failedRowsMax = 2;
 class ClusterRests extends Error {
   readonly restMs: number;
   constructor(cluster: string, restMs: number) {
-    super(`cluster ${cluster} did not answer a moment ago`);
+    super(`cluster ${cluster} rests`);
     this.restMs = restMs;
   }
 }

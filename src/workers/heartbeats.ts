@@ -135,6 +135,8 @@ export class Heartbeats {
     const watched: Watched = { counter: new Counter(counts, clock.elapsed()) };
     this.#watched.set(worker, watched);
     const labels = { worker };
+    const showUnit = (at?: number): void =>
+      telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, at && at / 1000);
     const change = (changed: Partial<Written>): void => {
       if (watched.row !== undefined) watched.row = { ...watched.row, ...changed };
     };
@@ -145,13 +147,13 @@ export class Heartbeats {
         watched.row = { ...retained, worker, generation, since: clock.now(), units, failures };
         watched.counter = new Counter(counts, clock.elapsed());
         // A worker that hangs in its first unit is stuck too.
-        telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, clock.now() / 1000);
+        showUnit(clock.now());
         this.#write([watched]);
       },
       unitEnded: (outcome, tookMs) => {
         const lastUnit: LastUnit = { endedAt: clock.now(), tookMs: Math.round(tookMs), outcome };
         telemetry.count('svc_worker_units_total', labels);
-        telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, lastUnit.endedAt / 1000);
+        showUnit(lastUnit.endedAt);
         change({ lastUnit, units: (watched.row?.units ?? 0) + 1, failures: 0 });
       },
       failed: (cause) => {
@@ -164,7 +166,7 @@ export class Heartbeats {
         // Another process shows the values of the worker now.
         telemetry.set('svc_worker_backlog', labels, undefined);
         telemetry.set('svc_worker_oldest_seconds', labels, undefined);
-        telemetry.set('svc_worker_last_unit_timestamp_seconds', labels, undefined);
+        showUnit();
         change({ endedAt: clock.now() });
         this.#write([watched]);
       },

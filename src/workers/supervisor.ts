@@ -92,7 +92,7 @@ async function attempt(
       name: leaderLease(worker.name),
       holder: drawId(context.random),
       ttlMs: shared?.ttlMs ?? leaseTtlMs,
-      ...(shared === undefined ? {} : { process: shared.process, hasEnded: shared.hasEnded }),
+      ...(shared && { process: shared.process, hasEnded: shared.hasEnded }),
     });
     if (lease === undefined) {
       const other = await findLease(context.metadata, leaderLease(worker.name));

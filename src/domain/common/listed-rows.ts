@@ -102,7 +102,7 @@ async function readHeads(
     space: liveSpace,
     prefix,
     columns,
-    ...(until === undefined ? {} : { before: behind(until.key) }),
+    ...(until && { before: behind(until.key) }),
   });
   if (start === undefined || !('version' in start)) {
     seekTo(cursor, liveSpace, start);

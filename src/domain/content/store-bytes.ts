@@ -119,7 +119,7 @@ const toOwner = ({ owner, storageClass, objectKey }: ByteWrite, size: number | u
   ...owner,
   ...(size === undefined ? {} : { size }),
   ...(storageClass === 'STANDARD' ? {} : { storageClass }),
-  ...(objectKey === undefined ? {} : { encrypted: true }),
+  ...(objectKey && { encrypted: true }),
 });
 
 export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {

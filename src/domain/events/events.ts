@@ -158,7 +158,7 @@ function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happ
       },
     },
     ...furtherData[name]?.(subject),
-    ...(cause.replication === undefined ? {} : { replicationEventData: cause.replication }),
+    ...(cause.replication && { replicationEventData: cause.replication }),
   };
 }
 

@@ -42,7 +42,7 @@ export const createRole = (ctx: AccountCtx, account: string, requested: NewRole)
       tags: mergeTags([], requested.tags),
       attached: [],
       inlineSize: 0,
-      ...(boundary === undefined ? {} : { boundary: boundary.id }),
+      ...(boundary && { boundary: boundary.id }),
     };
     await addEntity(draft, kind, role);
     await draft.put('document', trustName(role.id), { name }, trust);

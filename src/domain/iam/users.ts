@@ -48,7 +48,7 @@ export async function createUser(
       inlineSize: 0,
       keys: [],
       devices: [],
-      ...(boundary === undefined ? {} : { boundary: boundary.id }),
+      ...(boundary && { boundary: boundary.id }),
     };
     await addEntity(draft, kind, user);
     if (boundary !== undefined) await holdBoundary(draft, user.id, boundary);

@@ -230,7 +230,7 @@ export async function commitReplica(
 
 const describedRow = ({ version, isNull, marker, size, etag, checksum }: ReplicaDocument) => ({
   ...{ version, isNull, marker, size, etag },
-  ...(checksum === undefined ? {} : { checksum }),
+  ...(checksum && { checksum }),
 });
 
 async function freshReplica(
@@ -254,9 +254,9 @@ async function freshReplica(
     key,
     ...(content.etagUnverified ? { etagUnverified: true } : {}),
     ...{ marker, modified, size, etag, storageClass, headers, owner, requestId },
-    ...(checksum === undefined ? {} : { checksum }),
+    ...(checksum && { checksum }),
     ...(acl === undefined ? {} : { acl }),
-    ...(lock === undefined ? {} : { lock }),
+    ...(lock && { lock }),
     replication: 'REPLICA' as const,
     ...(document.stamp === effectiveStamp({ version: document.version }) ? {} : { stamp: document.stamp }),
     trace: withSite(trace, site),

@@ -96,8 +96,8 @@ async function writeReserved(
       size: stored.size,
       etag: stored.etag,
       manifest: { extents: stored.size === 0 ? [] : [stored.extent] },
-      ...(checksum === undefined ? {} : { checksum }),
-      ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
+      ...(checksum && { checksum }),
+      ...(objectKey && { encryption: objectKey.encryption }),
     };
     const written = await commitObject(ctx, object, {
       op,

@@ -73,7 +73,7 @@ async function writeReserved(
     const manifest = { extents: size === 0 ? [] : [stored.extent] };
     const owned = {
       manifest,
-      ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
+      ...(objectKey && { encryption: objectKey.encryption }),
       ...(isMd5(document) ? {} : { etagUnverified: true as const }),
     };
     const committed = await commitReplica(ctx, write, { op, content: owned, reservation });

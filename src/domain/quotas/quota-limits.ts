@@ -153,7 +153,7 @@ export async function changeBucketQuota(
     change: ({ quota: present, ...others }): BucketRow => {
       check?.(present);
       const quota = decide(present);
-      return { ...others, ...(quota === undefined ? {} : { quota }) };
+      return { ...others, ...(quota && { quota }) };
     },
   });
   // Shares of the former quota may be larger than the new one.

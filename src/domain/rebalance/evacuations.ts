@@ -139,7 +139,7 @@ export async function listEvacuations({
   }
   return [...found]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, progress]) => ({ name, ...(progress === undefined ? {} : { progress }) }));
+    .map(([name, progress]) => ({ name, ...(progress && { progress }) }));
 }
 
 /** An estimate: garbage that was on the cluster when the drain began is deleted and not moved. */

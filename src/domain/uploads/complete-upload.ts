@@ -179,8 +179,8 @@ async function commitContent(
     size,
     etag,
     uploadId,
-    ...(checksum === undefined ? {} : { checksum }),
-    ...(encryption === undefined ? {} : { encryption }),
+    ...(checksum && { checksum }),
+    ...(encryption && { encryption }),
   };
   const counts = partChanges({ bucketId: session.bucketId, uploadId }, { freed });
   // The proof that the object was committed.
@@ -221,7 +221,7 @@ function completeReplica(
   const { manifest, encryption, uploadId } = content;
   const owned = {
     manifest,
-    ...(encryption === undefined ? {} : { encryption }),
+    ...(encryption && { encryption }),
     ...(uploadId === undefined ? {} : { uploadId }),
     ...(content.etag === document.etag ? {} : { etagUnverified: true as const }),
   };
@@ -415,7 +415,7 @@ const toResult = (
   isNull: row.isNull,
   etag: row.etag,
   ...(row.checksum === undefined ? {} : { checksum: row.checksum }),
-  ...(row.encryption === undefined ? {} : { encryption: row.encryption }),
+  ...(row.encryption && { encryption: row.encryption }),
 });
 
 /**

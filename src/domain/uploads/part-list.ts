@@ -79,7 +79,7 @@ export async function checkParts(
     parts: chosen.map(({ number, stored: part }) => ({
       number,
       extent: part.extent,
-      ...(part.checksum === undefined ? {} : { checksum: part.checksum.value }),
+      ...(part.checksum && { checksum: part.checksum.value }),
     })),
     forwarded: chosen.flatMap(({ number, stored: { receipt, extent } }) =>
       receipt === undefined ? [] : [{ part: number, size: extent.size, receipt }],

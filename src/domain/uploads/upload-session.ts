@@ -345,7 +345,7 @@ async function writeAdmitted(
         // The ETag of a replica follows from the MD5 of its parts, as at its source.
         etag: session.replica === undefined ? stored.etag : stored.md5,
         modified: ctx.clock.now(),
-        ...(stored.checksum === undefined ? {} : { checksum: stored.checksum }),
+        ...(stored.checksum && { checksum: stored.checksum }),
         ...(receipt === undefined ? {} : { receipt }),
       };
       await commitPart(ctx, write, { uploaded, op });

@@ -58,7 +58,7 @@ export interface Task<State> {
 const toTask = <State>(row: TaskRow, revision: Revision): Task<State> => ({
   name: row.name,
   state: row.state as State,
-  ...(row.progress === undefined ? {} : { progress: row.progress }),
+  ...(row.progress && { progress: row.progress }),
   revision,
 });
 
@@ -249,7 +249,7 @@ export const putTask = <State>(
     tasksAt(kind),
     [
       {
-        put: { kind, name, state, ...(progress === undefined ? {} : { progress }) },
+        put: { kind, name, state, ...(progress && { progress }) },
         expect,
         ...(expiresAt === undefined ? {} : { expiresAt }),
       },
