@@ -5,11 +5,11 @@ import { deleteGarbage } from '../domain/common/garbage.ts';
 import { drawId } from '../domain/common/ids.ts';
 import { isOwned, type Ownership, openOwnership } from '../domain/common/ownership.ts';
 import { settleUpload } from '../domain/uploads/complete-upload.ts';
-import { abortUploadsIn } from '../domain/uploads/upload-session.ts';
+import { abortUploadsIn, type ClearCtx } from '../domain/uploads/upload-session.ts';
 import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, putOffRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
-import { DataUnavailable, type Extent, unreachable } from '../ports/object-bytes.ts';
+import { DataUnavailable, type Extent, type UploadBytes, unreachable } from '../ports/object-bytes.ts';
 import { isGarbageRetained, type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
@@ -107,7 +107,10 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
       continue;
     }
     try {
-      if (task.uploadId !== undefined) await settleUpload(context, task.uploadId, task.to);
+      if (task.uploadId !== undefined) {
+        const bytes = clusters.discarding(row.id);
+        await settleUpload({ ...context, bytes }, task.uploadId, task.to);
+      }
       if (task.bucketId !== undefined) await abortUploadsIn(context, task.bucketId, row.requestId);
       if (await hasOwner(task)) {
         telemetry.log('WARN', 'queued bytes have an owner and are not deleted', {
@@ -195,7 +198,7 @@ class ReachableClusters {
     const failures: unknown[] = [];
     for (const [cluster, some] of Map.groupBy(extents, (extent) => extent.cluster)) {
       try {
-        await this.#removeFrom(cluster, some, row);
+        await this.#attempt(cluster, row, () => this.#context.bytes.remove(some));
       } catch (cause) {
         failures.push(cause);
       }
@@ -203,11 +206,20 @@ class ReachableClusters {
     if (failures.length > 0) throw failures.find((each) => !(each instanceof ClusterRests)) ?? failures[0];
   }
 
-  async #removeFrom(cluster: string, extents: readonly Extent[], row: string | undefined): Promise<void> {
+  /** The same for an upload whose parts the store holds. */
+  discarding(row: string): ClearCtx['bytes'] {
+    const { uploads } = this.#context.bytes;
+    if (uploads === undefined) return {};
+    const discard: UploadBytes['discard'] = (upload, use) =>
+      this.#attempt(upload.cluster, row, () => uploads.discard(upload, use));
+    return { uploads: { discard } };
+  }
+
+  async #attempt(cluster: string, row: string | undefined, remove: () => Promise<void>): Promise<void> {
     const restMs = this.restMs([{ cluster }]);
     if (restMs > 0) throw new ClusterRests(cluster, restMs);
     try {
-      await this.#context.bytes.remove(extents);
+      await remove();
       this.#doubts.delete(cluster);
     } catch (cause) {
       if (cause instanceof DataUnavailable) await this.#failed(cluster, row, cause);

@@ -408,6 +408,11 @@ async function commitPart(
 
 type ForwardedCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'config'>;
 
+/** What clears sessions. gc refuses to discard what lies on a cluster that did not answer. */
+export type ClearCtx = Pick<UploadCtx, 'metadata' | 'clock' | 'config'> & {
+  readonly bytes: { readonly uploads?: Pick<UploadBytes, 'discard'> | undefined };
+};
+
 /** The handle that binds a session to the cluster it began on. */
 const formatHandle = ({ cluster, bucket, key, uploadId }: ForwardedUpload): string =>
   [cluster, bucket, key, uploadId].join('\0');
@@ -419,10 +424,14 @@ function parseForwardedUpload({ extentId, backendUploadId }: UploadSession): For
   return { cluster, bucket, key, uploadId };
 }
 
-function requireUploads({ bytes }: Pick<UploadCtx, 'bytes'>): UploadBytes {
-  if (bytes.uploads === undefined)
+function requireUploads<T>({
+  bytes: { uploads },
+}: {
+  readonly bytes: { readonly uploads?: T | undefined };
+}): T {
+  if (uploads === undefined)
     throw new Error('the parts of this upload lie in a store that is not configured');
-  return bytes.uploads;
+  return uploads;
 }
 
 interface NewForwardedUpload {
@@ -486,7 +495,7 @@ function toUploadRefusal(cause: unknown, uploadId: string): unknown {
 
 /** Removes the parts and the extent of an ended session from the store, unless a version owns the extent. */
 export async function clearForwarded(
-  ctx: ForwardedCtx,
+  ctx: Omit<ClearCtx, 'clock'>,
   { uploadId, session, requestId }: StoredSession['row'],
   bucket: BucketRow | undefined,
 ): Promise<void> {
