@@ -325,8 +325,11 @@ async function again(
   }
 }
 
-/** Refusals that another attempt may not meet: the walk repeats the page. */
-const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable', 'SlowDown']);
+/**
+ * Refusals that another attempt may not meet: the walk repeats the page. Not `SlowDown`, by which a client that changes one version without
+ * end would stop the walk for all others.
+ */
+const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable']);
 
 /** A row that cannot be changed is counted as failed, because it would stop the walk for ever. */
 async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
@@ -393,9 +396,12 @@ async function wrapUpload(ctx: Ctx, bucket: BucketRow, uploadId: string): Promis
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findSession(ctx.metadata, uploadId);
     const session = found?.row.session;
-    if (found === undefined || session === undefined || session.state !== 'uploading') return 'gone';
-    const { encryption, key } = session;
+    if (found === undefined || session === undefined) return 'gone';
+    const { encryption, key, state } = session;
     if (!isProvided(encryption)) return 'gone';
+    // The completion takes the key as it was, or was cut short, and gc lets the upload take parts again.
+    if (state === 'completing') return { failed: `upload ${uploadId} is being completed: walk again later` };
+    if (state !== 'uploading') return 'gone';
     const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
     if (!isWrapped(next)) return next;
     const replaced = { ...session, encryption: { ...encryption, wrapped: next.wrapped } };
