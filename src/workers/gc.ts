@@ -75,8 +75,9 @@ async function collectSlot(
     const rows = await look(queueBatchMax);
     // Asked after the read: rows that were queued before a hold are named by no row of its snapshot.
     if (await isGarbageRetained(context)) return 'idle';
-    services.report({ done: await workOff(context, rows, { clusters, signal: leaseSignal }) });
-    return rows.length === queueBatchMax ? 'busy' : 'idle';
+    const { done, hasMore } = await workOff(context, rows, { clusters, signal: leaseSignal });
+    services.report({ done });
+    return hasMore || rows.length === queueBatchMax ? 'busy' : 'idle';
   });
 }
 
@@ -85,18 +86,28 @@ interface Removal {
   readonly signal: AbortSignal;
 }
 
+/** Uploads of deleted buckets that one batch aborts: a bucket may have a million, and the rows of others wait. */
+const abortsMax = 256;
+/** The next row of the same name is due later by this, because a row is named by its due time. */
+const goOnMs = 1;
+
 /**
  * Processes a batch until the signal aborts. A failed row is queued again with a growing delay. A row whose clusters rest is put off to the
  * end of the rest, so that the slot is not read past it again and again.
- * @returns how many rows are done
+ * @returns how many rows are done, and whether one of them goes on with the next batch
  */
-async function workOff(context: GcContext, rows: readonly QueueRow[], removal: Removal): Promise<number> {
+async function workOff(
+  context: GcContext,
+  rows: readonly QueueRow[],
+  removal: Removal,
+): Promise<{ readonly done: number; readonly hasMore: boolean }> {
   const { metadata, telemetry } = context;
   const { clusters, signal } = removal;
   const hasOwner = ownerLookup(context);
   const done = new Set(await deleteTogether(context, rows.filter(isSimple), removal));
   const failed = new Set<QueueRow>();
   const restsMs = new Map<QueueRow, number>();
+  let aborts = abortsMax;
   for (const row of rows) {
     if (done.has(row)) continue;
     if (signal.aborted) break;
@@ -111,7 +122,14 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
         const bytes = clusters.discarding(row.id);
         await settleUpload({ ...context, bytes }, task.uploadId, task.to);
       }
-      if (task.bucketId !== undefined) await abortUploadsIn(context, task.bucketId, row.requestId);
+      if (task.bucketId !== undefined) {
+        const asked = { requestId: row.requestId, max: aborts };
+        aborts -= await abortUploadsIn(context, task.bucketId, asked);
+        if (aborts === 0) {
+          restsMs.set(row, goOnMs);
+          continue;
+        }
+      }
       if (await hasOwner(task)) {
         telemetry.log('WARN', 'queued bytes have an owner and are not deleted', {
           id: row.id,
@@ -137,7 +155,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
   const now = await metadata.now();
   await finishRows(metadata, [...done, ...failed], { failed, now });
   await putOffRows(metadata, new Map([...restsMs].map(([row, restMs]) => [row, now + Math.ceil(restMs)])));
-  return done.size;
+  return { done: done.size, hasMore: aborts === 0 };
 }
 
 /** The first rest of a cluster that did not answer; it doubles with each further one. */

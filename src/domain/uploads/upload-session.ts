@@ -234,37 +234,44 @@ export async function abortSession(
 }
 
 /**
- * Aborts every open upload of a bucket that was deleted. A running completion is fenced, and settled later.
+ * Aborts the open uploads of a bucket that was deleted. A running completion is fenced, and settled later.
+ * @returns how many were aborted; with `max` of them, others may be left
  * @throws MetadataDamaged at the end, where rows of some uploads cannot be read; the other uploads are aborted
  */
 export async function abortUploadsIn(
   ctx: Pick<UploadCtx, 'metadata'>,
   bucketId: string,
-  requestId: string,
-): Promise<void> {
+  { requestId, max = Number.POSITIVE_INFINITY }: { readonly requestId: string; readonly max?: number },
+): Promise<number> {
+  let aborted = 0;
   const damaged: MetadataDamaged[] = [];
   const open = soundPages(ctx.metadata.scan(uploadsIn(bucketId)), 100, (each) => damaged.push(each));
   for await (const page of open) {
     for (const { row } of page) {
+      if (aborted >= max) return aborted;
       const outcome = await unlessDamaged(() => abortOpen(ctx, row.uploadId, requestId));
-      if (outcome !== undefined) damaged.push(outcome);
+      if (outcome instanceof Error) damaged.push(outcome);
+      else if (outcome) aborted += 1;
     }
   }
   const [first] = damaged;
   if (first !== undefined) throw first;
+  return aborted;
 }
 
+/** Whether it was open. */
 async function abortOpen(
   ctx: Pick<UploadCtx, 'metadata'>,
   uploadId: string,
   requestId: string,
-): Promise<void> {
+): Promise<boolean> {
   const found = await findSession(ctx.metadata, uploadId);
   const state = found?.row.session.state;
-  if (found === undefined || (state !== 'uploading' && state !== 'aborted')) return;
+  if (found === undefined || (state !== 'uploading' && state !== 'aborted')) return false;
   await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
     if (!(cause instanceof Refusal)) throw cause;
   });
+  return true;
 }
 
 // Parts. The commit of one requires that the session still takes parts.

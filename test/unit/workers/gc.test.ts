@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { queueGarbage, queueGarbageAll } from '../../../src/domain/common/garbage.ts';
+import { deleteBucket } from '../../../src/domain/buckets/bucket.ts';
+import { queueGarbage, queueGarbageAll, queueUploadsOf } from '../../../src/domain/common/garbage.ts';
 import { allRows, backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
 import { manifestRows } from '../../../src/metadata/objects/objects.ts';
-import { manifests } from '../../../src/metadata/tables.ts';
+import { uploadsIn } from '../../../src/metadata/objects/uploads.ts';
+import { manifests, type UploadRow } from '../../../src/metadata/tables.ts';
 import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
 import { collectGarbage } from '../../../src/workers/gc.ts';
 import { ShardPanic } from '../../../src/workers/worker.ts';
@@ -194,6 +196,54 @@ describe('gc', () => {
     await world.clock.advance(5 * 60_000);
     while ((await unit(never)) === 'busy');
     expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('a deleted bucket with many open uploads does not keep the bytes of others', async () => {
+    const world = await domainWorld();
+    const { bucketId, requestId } = { bucketId: (await world.bucket()).id, requestId: 'r' };
+    const client = world.process();
+    for (let each = 0; each < 1_000; each += 1) await client.createUpload('key');
+    const due = await world.metadata.now();
+    await world.metadata.apply([queueUploadsOf(bucketId, { requestId, due })]);
+    await world.clock.advance(1);
+    await queueOf(world, 40);
+    const aborted = new Set<string>();
+    const commit: typeof world.metadata.commit = (at, changes, options) => {
+      for (const change of changes) {
+        const { uploadId, session } = 'put' in change ? (change.put as UploadRow) : {};
+        if (uploadId !== undefined && session?.state === 'aborted') aborted.add(uploadId);
+      }
+      return world.metadata.commit(at, changes, options);
+    };
+    const unit = collectGarbage({ ...world, metadata: faulty(world.metadata, { commit }) });
+    await unit(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(aborted.size).toBeLessThan(300);
+    for (let units = 0; units < 10; units += 1) {
+      await world.clock.advance(1);
+      await unit(never);
+    }
+    expect(aborted.size).toBe(1_000);
+    expect(await world.metadata.scan(uploadsIn(bucketId)).next(1)).toEqual([]);
+    expect(await queuedRows(world)).not.toContainEqual(
+      expect.objectContaining({ task: { extents: [], bucketId } }),
+    );
+  });
+
+  test('aborts the uploads of a deleted bucket that are too many for DeleteBucket', async () => {
+    const world = await domainWorld();
+    const client = world.process();
+    for (let each = 0; each < 1_500; each += 1) await client.createUpload('key');
+    const bucket = await world.bucket();
+    const open = async () => (await world.metadata.scan(uploadsIn(bucket.id)).next(2_000)).length;
+    await deleteBucket(world, bucket, { requestId: 'r' });
+    expect(await open()).toBe(500);
+    const unit = collectGarbage(world);
+    for (let units = 0; units < 10; units += 1) {
+      await world.clock.advance(1);
+      while ((await unit(never)) === 'busy');
+    }
+    expect([await open(), await backlog(world.metadata, 'gc')]).toEqual([0, 0]);
   });
 
   test('rows of a cluster that rests are put off in few commits, untried, and are deleted together after the rest', async () => {
