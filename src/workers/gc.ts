@@ -75,7 +75,7 @@ async function collectSlot(
     const rows = await look(queueBatchMax);
     // Asked after the read: rows that were queued before a hold are named by no row of its snapshot.
     if (await isGarbageRetained(context)) return 'idle';
-    const { done, hasMore } = await workOff(context, rows, { clusters, signal: leaseSignal });
+    const [done, hasMore] = await workOff(context, rows, { clusters, signal: leaseSignal });
     services.report({ done });
     return hasMore || rows.length === queueBatchMax ? 'busy' : 'idle';
   });
@@ -100,7 +100,7 @@ async function workOff(
   context: GcContext,
   rows: readonly QueueRow[],
   removal: Removal,
-): Promise<{ readonly done: number; readonly hasMore: boolean }> {
+): Promise<readonly [done: number, hasMore: boolean]> {
   const { metadata, telemetry } = context;
   const { clusters, signal } = removal;
   const hasOwner = ownerLookup(context);
@@ -119,8 +119,8 @@ async function workOff(
     }
     try {
       if (task.uploadId !== undefined) {
-        const bytes = clusters.discarding(row.id);
-        await settleUpload({ ...context, bytes }, task.uploadId, task.to);
+        const clearing = { ...context, bytes: clusters.discarding(row.id) };
+        await settleUpload(clearing, task.uploadId, task.to);
       }
       if (task.bucketId !== undefined) {
         const asked = { requestId: row.requestId, max: aborts };
@@ -155,7 +155,7 @@ async function workOff(
   const now = await metadata.now();
   await finishRows(metadata, [...done, ...failed], { failed, now });
   await putOffRows(metadata, new Map([...restsMs].map(([row, restMs]) => [row, now + Math.ceil(restMs)])));
-  return { done: done.size, hasMore: aborts === 0 };
+  return [done.size, aborts === 0];
 }
 
 /** The first rest of a cluster that did not answer; it doubles with each further one. */
@@ -227,10 +227,9 @@ class ReachableClusters {
   /** The same for an upload whose parts the store holds. */
   discarding(row: string): ClearCtx['bytes'] {
     const { uploads } = this.#context.bytes;
-    if (uploads === undefined) return {};
-    const discard: UploadBytes['discard'] = (upload, use) =>
-      this.#attempt(upload.cluster, row, () => uploads.discard(upload, use));
-    return { uploads: { discard } };
+    const discard: UploadBytes['discard'] = (...asked) =>
+      this.#attempt(asked[0].cluster, row, async () => uploads?.discard(...asked));
+    return { uploads: uploads && { discard } };
   }
 
   async #attempt(cluster: string, row: string | undefined, remove: () => Promise<void>): Promise<void> {
@@ -256,7 +255,7 @@ class ReachableClusters {
     }
     const restMs = known.restMs === 0 ? awayMs.first : Math.min(2 * known.restMs, awayMs.max);
     this.#doubts.set(cluster, { rows: new Set(), restMs, until: clock.elapsed() + restMs });
-    telemetry.log('WARN', 'a cluster does not remove garbage; its rows are put off', {
+    telemetry.log('WARN', 'a cluster does not remove garbage; its rows wait', {
       cluster,
       rest_seconds: restMs / 1000,
       cause,

@@ -307,7 +307,7 @@ describe('an import', () => {
       if ((at.in as { key?: string }).key === 'damaged' || (key as { key?: string }).key === 'damaged')
         throw new MetadataDamaged('a row of objects is damaged', {
           table: 'objects',
-          row: key,
+          row: 'damaged',
           key: new Uint8Array(),
         });
       return world.context.metadata.get(at, key);

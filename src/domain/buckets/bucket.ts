@@ -126,9 +126,6 @@ async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketR
 
 // Deletion: of a deletion and a concurrent write, one is refused (docs/gaps.md, Buckets 1).
 
-/** Open uploads that the request aborts; `gc` aborts further ones. */
-const abortsMax = 1_000;
-
 /**
  * Deletes an empty bucket: closes it to writers, checks that it is empty, then removes it or opens it again. Open uploads
  * do not keep a bucket: they are aborted once it is gone. The commit that removes it queues them, so gc aborts those that are left.
@@ -171,8 +168,7 @@ export async function deleteBucket(
   if (!outcome.applied) throw fail('OperationAborted');
   record?.applied();
   // Not before: had this process been paused until others opened the bucket again, it would abort uploads that clients go on with.
-  if (uploads.length > 0)
-    await abortUploadsIn(ctx, bucket.id, { requestId, max: abortsMax }).catch(() => undefined);
+  if (uploads.length > 0) await abortUploadsIn(ctx, bucket.id, { requestId }).catch(() => undefined);
   // The bucket is gone, whatever becomes of its limit: a repeated deletion would find no bucket. Ids are not reused, so a
   // limit that stays limits nothing; `dropStrayLimits` removes it.
   await dropRateLimit(ctx, { kind: 'bucket', id: bucket.id }).catch(() => undefined);

@@ -235,13 +235,14 @@ export async function abortSession(
 
 /**
  * Aborts the open uploads of a bucket that was deleted. A running completion is fenced, and settled later.
+ * @param max a bucket may have millions: gc aborts the others
  * @returns how many were aborted; with `max` of them, others may be left
  * @throws MetadataDamaged at the end, where rows of some uploads cannot be read; the other uploads are aborted
  */
 export async function abortUploadsIn(
   ctx: Pick<UploadCtx, 'metadata'>,
   bucketId: string,
-  { requestId, max = Number.POSITIVE_INFINITY }: { readonly requestId: string; readonly max?: number },
+  { requestId, max = 1_000 }: { readonly requestId: string; readonly max?: number },
 ): Promise<number> {
   let aborted = 0;
   const damaged: MetadataDamaged[] = [];
@@ -259,19 +260,23 @@ export async function abortUploadsIn(
   return aborted;
 }
 
-/** Whether it was open. */
-async function abortOpen(
+/** Whether it was open, and is aborted now. One that is being completed becomes an object, or gc settles it. */
+export async function abortOpen(
   ctx: Pick<UploadCtx, 'metadata'>,
   uploadId: string,
   requestId: string,
 ): Promise<boolean> {
   const found = await findSession(ctx.metadata, uploadId);
   const state = found?.row.session.state;
+  // The parts of an aborted upload that is still in the list are to be freed.
   if (found === undefined || (state !== 'uploading' && state !== 'aborted')) return false;
-  await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
-    if (!(cause instanceof Refusal)) throw cause;
-  });
-  return true;
+  return abortSession(ctx, found, { requestId }).then(
+    () => true,
+    (cause: unknown) => {
+      if (cause instanceof Refusal) return false;
+      throw cause;
+    },
+  );
 }
 
 // Parts. The commit of one requires that the session still takes parts.
@@ -436,8 +441,7 @@ function requireUploads<T>({
 }: {
   readonly bytes: { readonly uploads?: T | undefined };
 }): T {
-  if (uploads === undefined)
-    throw new Error('the parts of this upload lie in a store that is not configured');
+  if (uploads === undefined) throw new Error('the store of these parts is not configured');
   return uploads;
 }
 
