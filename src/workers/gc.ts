@@ -5,11 +5,11 @@ import { deleteGarbage } from '../domain/common/garbage.ts';
 import { drawId } from '../domain/common/ids.ts';
 import { isOwned, type Ownership, openOwnership } from '../domain/common/ownership.ts';
 import { settleUpload } from '../domain/uploads/complete-upload.ts';
-import { abortUploadsIn } from '../domain/uploads/upload-session.ts';
+import { abortUploadsIn, type ClearCtx } from '../domain/uploads/upload-session.ts';
 import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, putOffRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
-import { DataUnavailable, type Extent, unreachable } from '../ports/object-bytes.ts';
+import { DataUnavailable, type Extent, type UploadBytes, unreachable } from '../ports/object-bytes.ts';
 import { isGarbageRetained, type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
@@ -89,8 +89,9 @@ async function collectSlot(
     const rows = await look(queueBatchMax);
     // Asked after the read: rows that were queued before a hold are named by no row of its snapshot.
     if (await isGarbageRetained(context)) return 'idle';
-    services.report({ done: await workOff(context, rows, { clusters, signal: leaseSignal }) });
-    return rows.length === queueBatchMax ? 'busy' : 'idle';
+    const [done, hasMore] = await workOff(context, rows, { clusters, signal: leaseSignal });
+    services.report({ done });
+    return hasMore || rows.length === queueBatchMax ? 'busy' : 'idle';
   });
 }
 
@@ -99,18 +100,28 @@ interface Removal {
   readonly signal: AbortSignal;
 }
 
+/** Uploads of deleted buckets that one batch aborts: a bucket may have a million, and the rows of others wait. */
+const abortsMax = 256;
+/** The next row of the same name is due later by this, because a row is named by its due time. */
+const goOnMs = 1;
+
 /**
  * Processes a batch until the signal aborts. A failed row is queued again with a growing delay. A row whose clusters rest is put off to the
  * end of the rest, so that the slot is not read past it again and again.
- * @returns how many rows are done
+ * @returns how many rows are done, and whether one of them goes on with the next batch
  */
-async function workOff(context: GcContext, rows: readonly QueueRow[], removal: Removal): Promise<number> {
+async function workOff(
+  context: GcContext,
+  rows: readonly QueueRow[],
+  removal: Removal,
+): Promise<readonly [done: number, hasMore: boolean]> {
   const { metadata, telemetry } = context;
   const { clusters, signal } = removal;
   const hasOwner = ownerLookup(context);
   const done = new Set(await deleteTogether(context, rows.filter(isSimple), removal));
   const failed = new Set<QueueRow>();
   const restsMs = new Map<QueueRow, number>();
+  let aborts = abortsMax;
   for (const row of rows) {
     if (done.has(row)) continue;
     if (signal.aborted) break;
@@ -121,8 +132,18 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
       continue;
     }
     try {
-      if (task.uploadId !== undefined) await settleUpload(context, task.uploadId, task.to);
-      if (task.bucketId !== undefined) await abortUploadsIn(context, task.bucketId, row.requestId);
+      if (task.uploadId !== undefined) {
+        const clearing = { ...context, bytes: clusters.discarding(row.id) };
+        await settleUpload(clearing, task.uploadId, task.to);
+      }
+      if (task.bucketId !== undefined) {
+        const asked = { requestId: row.requestId, max: aborts };
+        aborts -= await abortUploadsIn(context, task.bucketId, asked);
+        if (aborts === 0) {
+          restsMs.set(row, goOnMs);
+          continue;
+        }
+      }
       if (await hasOwner(task)) {
         telemetry.log('WARN', 'queued bytes have an owner and are not deleted', {
           id: row.id,
@@ -148,7 +169,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], removal: R
   const now = await metadata.now();
   await finishRows(metadata, [...done, ...failed], { failed, now });
   await putOffRows(metadata, new Map([...restsMs].map(([row, restMs]) => [row, now + Math.ceil(restMs)])));
-  return done.size;
+  return [done.size, aborts === 0];
 }
 
 /** The first rest of a cluster that did not answer; it doubles with each further one. */
@@ -209,7 +230,7 @@ class ReachableClusters {
     const failures: unknown[] = [];
     for (const [cluster, some] of Map.groupBy(extents, (extent) => extent.cluster)) {
       try {
-        await this.#removeFrom(cluster, some, row);
+        await this.#attempt(cluster, row, () => this.#context.bytes.remove(some));
       } catch (cause) {
         failures.push(cause);
       }
@@ -217,11 +238,19 @@ class ReachableClusters {
     if (failures.length > 0) throw failures.find((each) => !(each instanceof ClusterRests)) ?? failures[0];
   }
 
-  async #removeFrom(cluster: string, extents: readonly Extent[], row: string | undefined): Promise<void> {
+  /** The same for an upload whose parts the store holds. */
+  discarding(row: string): ClearCtx['bytes'] {
+    const { uploads } = this.#context.bytes;
+    const discard: UploadBytes['discard'] = (...asked) =>
+      this.#attempt(asked[0].cluster, row, async () => uploads?.discard(...asked));
+    return { uploads: uploads && { discard } };
+  }
+
+  async #attempt(cluster: string, row: string | undefined, remove: () => Promise<void>): Promise<void> {
     const restMs = this.restMs([{ cluster }]);
     if (restMs > 0) throw new ClusterRests(cluster, restMs);
     try {
-      await this.#context.bytes.remove(extents);
+      await remove();
       this.#doubts.delete(cluster);
     } catch (cause) {
       if (cause instanceof DataUnavailable) await this.#failed(cluster, row, cause);
@@ -240,7 +269,7 @@ class ReachableClusters {
     }
     const restMs = known.restMs === 0 ? awayMs.first : Math.min(2 * known.restMs, awayMs.max);
     this.#doubts.set(cluster, { rows: new Set(), restMs, until: clock.elapsed() + restMs });
-    telemetry.log('WARN', 'a cluster does not remove garbage; its rows are put off', {
+    telemetry.log('WARN', 'a cluster does not remove garbage; its rows wait', {
       cluster,
       rest_seconds: restMs / 1000,
       cause,

@@ -4,7 +4,9 @@ import { openBucket } from '../../src/domain/common/buckets.ts';
 import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { everyReleased } from '../../src/metadata/background/queues.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
@@ -288,6 +290,42 @@ describe('an import', () => {
     await limit(30);
     expect(await imported(world)).toEqual({ imported: 1, present: 2 });
     expect(await world.usage('bucket')).toEqual({ bytes: 30, objects: 3 });
+  });
+
+  test('counts and names an object that cannot be imported, and imports the others', async () => {
+    const { world, there } = await inFront();
+    await using _ = world;
+    for (const key of ['a', 'denied', 'damaged', 'z']) await put(`/${there}/${key}`, key);
+    await put(`/${there}/large`, 'x'.repeat(100));
+    const limit = { maxBytes: 0, maxObjects: 0, maxBytesPerObject: 50 };
+    await operatorOf(world).must('PUT', '/buckets/bucket/quota', limit);
+    const denied = `arn:aws:s3:::${there}/denied`;
+    const Statement = [{ Effect: 'Deny', Principal: '*', Action: 's3:GetObject', Resource: denied }];
+    const policy = JSON.stringify({ Version: '2012-10-17', Statement });
+    expect((await upstream.world.client.put(`/${there}?policy`, { body: policy })).status).toBe(204);
+    const get: typeof world.context.metadata.get = async (at, key) => {
+      if ((at.in as { key?: string }).key === 'damaged' || (key as { key?: string }).key === 'damaged')
+        throw new MetadataDamaged('a row of objects is damaged', {
+          table: 'objects',
+          row: 'damaged',
+          key: new Uint8Array(),
+        });
+      return world.context.metadata.get(at, key);
+    };
+    const context = { ...world.context, metadata: faulty(world.context.metadata, { get }) };
+    const failed = new Map<string, string>();
+    const counts = await imported({ context }, { failed: (key, why) => failed.set(key, why) });
+    expect(counts).toEqual({ imported: 2, failed: 3 });
+    expect(Object.fromEntries(failed)).toEqual({
+      damaged: 'a row of objects is damaged',
+      denied: expect.stringContaining('403'),
+      large: 'it has 100 bytes, and maxBytesPerObject of the bucket is 50',
+    });
+    for (const key of ['a', 'z']) expect((await world.client.get(`/bucket/${key}`)).text).toBe(key);
+    // What was in the way is away: the next run imports them.
+    await operatorOf(world).must('PUT', '/buckets/bucket/quota', { ...limit, maxBytesPerObject: 0 });
+    await upstream.world.client.delete(`/${there}?policy`);
+    expect(await imported(world)).toEqual({ imported: 3, present: 2 });
   });
 
   test('makes one row of a key in two concurrent runs', async () => {

@@ -9,6 +9,7 @@ import { rewrapKeys } from '../../src/workers/rewrap.ts';
 import { sender } from '../runtimes/client.ts';
 import { endAll, keysOf, serving, started } from '../runtimes/command.ts';
 import { provider } from '../support/encryption.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, openGateway, operator } from '../support/gateway.ts';
 import { complete, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { openKeyProxy } from '../support/key-proxy.ts';
@@ -88,6 +89,62 @@ test('a service that takes no more calls stops the walk, which repeats the page'
   await work();
   const shown = JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
   expect(shown).toMatchObject({ state: 'done', objects: 1, failed: 0 });
+});
+
+test('an upload that is being completed is counted as failed, because it goes on with its former key', async () => {
+  await using world = await openKmsWorld();
+  const sse = { headers: provider(world.own) };
+  const path = '/bucket/parts';
+  const uploadId = (await world.client.post(`${path}?uploads`, sse)).one('UploadId') ?? '';
+  const part = await putPart(world.client, path, { uploadId, number: 1, body: 'part' });
+  const admin = world.as({ credential: operator });
+  const walk = async () => {
+    await admin.post('/admin/v1/keys/rewrap');
+    while ((await rewrapKeys(world.context)(new AbortController().signal)) === 'busy');
+    return JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+  };
+  const { metadata } = world.context;
+  const commit = metadata.commit.bind(metadata);
+  let walked: unknown;
+  metadata.commit = async (at, changes, ...rest) => {
+    if (at.table.name === 'objects' && walked === undefined) {
+      walked = {};
+      walked = await walk();
+    }
+    return commit(at, changes, ...rest);
+  };
+  expect((await complete(world.client, path, { uploadId, parts: [part] })).status).toBe(200);
+  expect(walked).toMatchObject({
+    uploads: 0,
+    objects: 0,
+    failed: 1,
+    lastFailure: { bucket: 'bucket', key: 'parts', reason: expect.stringContaining('is being completed') },
+  });
+  expect(await walk()).toMatchObject({ uploads: 0, objects: 1, failed: 0 });
+  expect((await world.client.get(path)).text).toBe('part');
+});
+
+test('a version that other requests change each time is counted as failed, and the walk reaches the keys of others', async () => {
+  await using world = await openKmsWorld();
+  for (const key of ['hot', 'other']) expect(await world.put(`/bucket/${key}`, 'alias/main')).toEqual(served);
+  const commit = world.context.metadata.commit.bind(world.context.metadata);
+  const isHot = (change: object): boolean =>
+    'put' in change && (change.put as { key?: string }).key === 'hot';
+  const metadata = faulty(world.context.metadata, {
+    commit: async (at, changes, ...rest) =>
+      changes.some(isHot) ? { applied: false, because: 'conflict' } : commit(at, changes, ...rest),
+  });
+  const clock = faulty(world.context.clock, { sleep: async () => {} });
+  const admin = world.as({ credential: operator });
+  await admin.post('/admin/v1/keys/rewrap');
+  const unit = rewrapKeys({ ...world.context, metadata, clock });
+  while ((await unit(new AbortController().signal)) === 'busy');
+  expect(JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text)).toMatchObject({
+    state: 'done',
+    objects: 1,
+    failed: 1,
+    lastFailure: { bucket: 'bucket', key: 'hot', reason: expect.stringContaining('SlowDown') },
+  });
 });
 
 describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {

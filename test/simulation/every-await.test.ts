@@ -235,6 +235,77 @@ describe('killed at any call of a port', () => {
   }
 });
 
+/** The ways in which one call goes wrong while the process lives on. */
+const troubles = {
+  'fails before it takes effect': async () => {
+    throw new Error('no answer');
+  },
+  'fails after it took effect': async (act: () => Promise<unknown>) => {
+    await act();
+    throw new Error('no answer');
+  },
+};
+
+/** Those without a body of 9 MiB, whose many calls are alike. */
+const short = Object.entries(scenarios).filter(([name]) => name !== 'a PUT of several chunks');
+/** DeleteObjects answers 200 for keys that failed. */
+const isDone = ({ status, text }: Answer): boolean => status < 300 && !text.includes('<Error>');
+
+describe('where any call of a port', () => {
+  for (const [trouble, instead] of Object.entries(troubles))
+    describe(trouble, () => {
+      for (const [name, scenario] of short)
+        test(name, async () => {
+          const [old, young] = await endsOf(scenario);
+          for (let call = 1, isOver = false; !isOver; call += 1) {
+            const { world, given } = await worldOf(scenario);
+            const process = world.process(undefined, undefined, { call, instead });
+            const answer = await process.send(scenario.request(given));
+            isOver = process.calls() < call;
+            const at = `call ${call}: ${answer.status} ${answer.text}`;
+            const ends = isDone(answer) ? [young] : [old, young];
+            expect(ends, at).toContain(await visible(world.process()));
+            await world.cleanUp();
+            expect(ends, `${at}, cleaned up`).toContain(await visible(world.process()));
+            expect(await world.faults(), at).toEqual([]);
+          }
+        });
+    });
+
+  describe('is paused when it has taken effect, until its intents are swept', () => {
+    for (const [name, scenario] of short)
+      test(name, async () => {
+        const [old, young] = await endsOf(scenario);
+        for (let call = 1, isOver = false; !isOver; call += 1) {
+          const { world, given } = await worldOf(scenario);
+          const reached = Promise.withResolvers<void>();
+          const gate = Promise.withResolvers<void>();
+          const instead = async (act: () => Promise<unknown>): Promise<unknown> => {
+            const result = await act();
+            reached.resolve();
+            await gate.promise;
+            return result;
+          };
+          const process = world.process(undefined, undefined, { call, instead });
+          const sent = process.send(scenario.request(given));
+          await Promise.race([reached.promise, sent]);
+          await world.cleanUp();
+          const between = await visible(world.process());
+          gate.resolve();
+          const answer = await sent;
+          isOver = process.calls() < call;
+          const at = `call ${call}: ${answer.status} ${answer.text}`;
+          expect([old, young], at).toContain(between);
+          const seen = await visible(world.process());
+          expect(isDone(answer) ? [young] : [old, young], at).toContain(seen);
+          await world.cleanUp();
+          expect(await visible(world.process()), `${at}, cleaned up`).toBe(seen);
+          expect(await world.faults(), at).toEqual([]);
+        }
+      });
+  });
+});
+
 const someBody = fc.oneof(
   fc.constantFrom('', 'a', 'bb', 'ccc'),
   fc.nat(1000).map((n) => 'x'.repeat(n)),

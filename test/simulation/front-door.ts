@@ -126,12 +126,14 @@ export function frontDoor(
     /**
      * A process that dies at a call: from then on its calls have no effect and never return.
      * @param delay how many turns of the event loop each of its calls waits, so that processes interleave
+     * @param disturbed replaces one of its calls
      */
-    process(kill?: Kill, delay?: () => number) {
+    process(kill?: Kill, delay?: () => number, disturbed?: Disturbance) {
       const { promise: died, resolve: die } = Promise.withResolvers<void>();
       const life: Life & { hasDied(): boolean } = {
         calls: 0,
         delay,
+        disturbed,
         die,
         hasDied: () => kill !== undefined && life.calls >= kill.call,
       };
@@ -143,6 +145,7 @@ export function frontDoor(
       return {
         ctx: mine,
         hasDied: life.hasDied,
+        calls: () => life.calls,
         /** Resolves when the process is dead and the call at which it was killed has had its effect. */
         died,
         async send(spec: RequestSpec): Promise<Answer> {
@@ -176,9 +179,16 @@ export function frontDoor(
   };
 }
 
+/** What happens in the place of a call: it may run the call, pause, and fail. */
+export interface Disturbance {
+  readonly call: number;
+  instead(act: () => Promise<unknown>): Promise<unknown>;
+}
+
 interface Life {
   calls: number;
   die(): void;
+  readonly disturbed: Disturbance | undefined;
   readonly delay: (() => number) | undefined;
 }
 
@@ -195,6 +205,8 @@ async function effectOf({ when }: Kill, act: () => unknown): Promise<void> {
 function mortal<Port extends object>(port: Port, life: Life, kill: Kill | undefined): Port {
   const lives = (act: () => unknown): unknown => {
     const call = ++life.calls;
+    const { disturbed } = life;
+    if (call === disturbed?.call) return disturbed.instead(async () => act());
     if (kill === undefined || call < kill.call) return later(life.delay?.() ?? 0, act);
     // The call takes effect, but its caller is dead before it returns.
     if (call === kill.call) void effectOf(kill, act).then(life.die);

@@ -111,3 +111,91 @@ test('killed at any call of a port', async () => {
   }
   expect(calls).toBeGreaterThan(40);
 });
+
+interface Acting {
+  readonly ok: (spec: RequestSpec) => Promise<unknown>;
+  readonly world: FrontDoor;
+}
+
+const key = pathOf('bucket', 'key');
+/** What happens while the worker is paused. */
+const meanwhile: Readonly<Record<string, (acting: Acting) => Promise<unknown>>> = {
+  'its successor finishes': async ({ world }) => rebalance(world)(never),
+  'clients remove versions for good, and an operator turns the drain around': async ({ world, ok }) => {
+    const client = world.process();
+    const versions = await client.send({ path: pathOf('bucket'), query: { versions: '' } });
+    for (const xml of elements(versions.text, 'Version')) {
+      const [name = '', versionId = ''] = ['Key', 'VersionId'].map((each) => elements(xml, each)[0]);
+      await client.send({ method: 'DELETE', path: pathOf('bucket', name), query: { versionId } });
+    }
+    await rebalance(world)(never);
+    await changeCluster(world, 'a', { trigger: 'undrain' });
+    await changeCluster(world, 'b', { trigger: 'drain evacuate' });
+    await rebalance(world)(never);
+    await ok({ method: 'PUT', path: key, body: 'late' });
+  },
+};
+
+for (const [name, act] of Object.entries(meanwhile))
+  test(`paused at any call, while ${name}, a worker loses and leaks nothing`, async () => {
+    let calls = 0;
+    for (let call = 1, isOver = false; !isOver; call += 1) {
+      const { world, seen } = await worldOf();
+      const reached = Promise.withResolvers<void>();
+      const gate = Promise.withResolvers<void>();
+      const instead = async (run: () => Promise<unknown>): Promise<unknown> => {
+        const result = await run();
+        reached.resolve();
+        await gate.promise;
+        return result;
+      };
+      const process = world.process(undefined, undefined, { call, instead });
+      const client = world.process();
+      const ok = async (spec: RequestSpec) => {
+        const answer = await client.send(spec);
+        if (answer.status >= 300) throw new Error(answer.text);
+      };
+      const ending = rebalance(process.ctx)(never).catch((cause: unknown) => cause);
+      await Promise.race([reached.promise, ending]);
+      isOver = process.calls() < call;
+      // Beyond the leases.
+      await world.clock.advance(60_000);
+      await act({ ok, world });
+      const at = `call ${call}`;
+      const before = await seen();
+      await world.cleanUp();
+      gate.resolve();
+      await ending;
+      for (let pass = 0; pass < 2; pass += 1) {
+        expect(await seen(), `${at}, pass ${pass}`).toEqual(before);
+        await rebalance(world)(never);
+        await world.cleanUp();
+      }
+      expect(await seen(), at).toEqual(before);
+      expect(await world.faults(), at).toEqual([]);
+      calls = Math.max(calls, call);
+    }
+    expect(calls).toBeGreaterThan(20);
+  });
+
+test('where any call takes effect and its answer is lost, a worker loses and leaks nothing', async () => {
+  for (let call = 1, isOver = false; !isOver; call += 1) {
+    const { world, seen } = await worldOf();
+    const before = await seen();
+    const instead = async (run: () => Promise<unknown>): Promise<unknown> => {
+      await run();
+      throw new Error('no answer');
+    };
+    const process = world.process(undefined, undefined, { call, instead });
+    await rebalance(process.ctx)(never).catch((cause: unknown) => cause);
+    isOver = process.calls() < call;
+    const at = `call ${call}`;
+    await world.cleanUp();
+    expect(await seen(), at).toEqual(before);
+    expect(await world.faults(), at).toEqual([]);
+    await rebalance(world)(never);
+    await world.cleanUp();
+    expect(await extentsOnA(world), `${at}, by its successor`).toBe(0);
+    expect(await seen(), `${at}, by its successor`).toEqual(before);
+  }
+});

@@ -17,6 +17,7 @@ export async function imported(
     signal: new AbortController().signal,
     progress: () => {},
     changed: () => {},
+    failed: () => {},
     ...more,
   });
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));

@@ -69,7 +69,7 @@ test.each([
   }),
   largest(importRuns, {
     after: key,
-    counts: { imported: at, replaced: at, changed: at, present: at, released: at, skipped: at },
+    counts: { imported: at, replaced: at, changed: at, present: at, released: at, skipped: at, failed: at },
     startedAt: at,
   }),
   largest(rewrappings, {

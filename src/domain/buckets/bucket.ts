@@ -168,7 +168,7 @@ export async function deleteBucket(
   if (!outcome.applied) throw fail('OperationAborted');
   record?.applied();
   // Not before: had this process been paused until others opened the bucket again, it would abort uploads that clients go on with.
-  if (uploads.length > 0) await abortUploadsIn(ctx, bucket.id, requestId).catch(() => undefined);
+  if (uploads.length > 0) await abortUploadsIn(ctx, bucket.id, { requestId }).catch(() => undefined);
   // The bucket is gone, whatever becomes of its limit: a repeated deletion would find no bucket. Ids are not reused, so a
   // limit that stays limits nothing; `dropStrayLimits` removes it.
   await dropRateLimit(ctx, { kind: 'bucket', id: bucket.id }).catch(() => undefined);

@@ -5,7 +5,7 @@
  */
 
 import { inParallel } from '../../base/concurrency.ts';
-import { fail, Refusal } from '../../base/errors.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
   everyTask,
@@ -19,17 +19,10 @@ import {
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
-import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
+import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { soundPage } from '../../metadata/sound-rows.ts';
-import {
-  type BucketRow,
-  headSlot,
-  historySpace,
-  liveSpace,
-  type objects,
-  type UploadIndexRow,
-} from '../../metadata/tables.ts';
+import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
 import { MetadataDamaged, type SortOf } from '../../ports/metadata-store.ts';
 import { openBucket } from '../common/buckets.ts';
 import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
@@ -37,7 +30,7 @@ import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, amountLeft, type Measure } from '../common/task-progress.ts';
 import type { CommitCtx } from '../objects/commit-version.ts';
 import { mfaRequired, removeSeenVersion } from '../objects/delete-object.ts';
-import { abortSession } from '../uploads/upload-session.ts';
+import { abortOpen } from '../uploads/upload-session.ts';
 
 type Ctx = CommitCtx & Pick<Context, 'telemetry'>;
 
@@ -300,7 +293,7 @@ async function abortPage(
   const damaged = [...unread];
   let aborted = 0;
   await inParallel(atOnce, rows, async ({ row }) => {
-    const outcome = await unlessDamaged(() => abortUpload(ctx, row, state));
+    const outcome = await unlessDamaged(() => abortOpen(ctx, row.uploadId, state.requestId));
     if (outcome instanceof MetadataDamaged) damaged.push(outcome);
     else if (outcome) aborted += 1;
   });
@@ -311,24 +304,4 @@ async function abortPage(
   const last = rows.at(-1)?.row;
   if (isEnd || last === undefined) return atEnd(ctx, bucket, next);
   return { ...next, after: { key: last.key, uploadId: last.uploadId } };
-}
-
-/** Whether it was aborted here. */
-async function abortUpload(
-  ctx: Ctx,
-  { uploadId }: Pick<UploadIndexRow, 'uploadId'>,
-  { requestId }: Emptying,
-): Promise<boolean> {
-  const found = await findSession(ctx.metadata, uploadId);
-  // An upload that is being completed becomes an object, or gc settles it.
-  const session = found?.row.session.state;
-  // The parts of an aborted upload that is still in the list are to be freed.
-  if (found === undefined || (session !== 'uploading' && session !== 'aborted')) return false;
-  try {
-    await abortSession(ctx, found, { requestId });
-    return true;
-  } catch (cause) {
-    if (!(cause instanceof Refusal)) throw cause;
-    return false;
-  }
 }

@@ -14,8 +14,15 @@ import {
   type ObjectHeaders,
   type ObjectRow,
 } from '../../metadata/tables.ts';
-import type { Extent, UnmanagedDetails, UnmanagedObject } from '../../ports/object-bytes.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
+import {
+  DataUnavailable,
+  type Extent,
+  type UnmanagedDetails,
+  type UnmanagedObject,
+} from '../../ports/object-bytes.ts';
 import { mayBeEmptied } from '../clusters/cluster-states.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { inlineExtents } from '../common/garbage.ts';
 import { drawId, drawVersion } from '../common/ids.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
@@ -49,7 +56,7 @@ const measureImport = (
 
 const begin: ImportState = {
   after: '',
-  counts: { imported: 0, replaced: 0, changed: 0, present: 0, released: 0, skipped: 0 },
+  counts: { imported: 0, replaced: 0, changed: 0, present: 0, released: 0, skipped: 0, failed: 0 },
 };
 
 export interface ImportRun extends ImportOptions {
@@ -59,6 +66,8 @@ export interface ImportRun extends ImportOptions {
   readonly progress: (state: ImportState) => void;
   /** Called for each object that changed upstream since it was imported. */
   readonly changed: (key: string) => void;
+  /** Called for each object that could not be imported. */
+  readonly failed: (key: string, why: string) => void;
 }
 
 /** Keys of one page of the listing, which bounds what a run holds in memory. */
@@ -117,11 +126,14 @@ async function importBatch(
     signal.throwIfAborted();
     const result = await importObject(ctx, object, run);
     if (result === 'changed') run.changed(object.key);
-    return result;
+    if (typeof result === 'string') return result;
+    run.failed(object.key, result.failed);
+    return 'failed';
   });
   const left = earliest - ctx.clock.elapsed();
   if (left > 0) await ctx.clock.sleep(left, signal);
-  const next = { ...counts };
+  // A row of an earlier release has no `failed`.
+  const next = { ...begin.counts, ...counts };
   for (const result of results) next[result] += 1;
   return next;
 }
@@ -153,8 +165,11 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clusterStates' | 'cl
  * - `present`: the key has a version or a delete marker, which stays as it is.
  * - `released`: a client deleted or replaced the version that an earlier import made from this content.
  * - `skipped`: the object is gone, another gateway stored it, or its key or headers do not fit into a row.
+ * - `failed`: the upstream refuses to describe the object, it is larger than the bucket takes, or rows of its key are damaged. The others
+ * are imported all the same.
  */
-type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 'released' | 'skipped';
+type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 'released' | 'skipped' | 'failed';
+type ObjectResult = Exclude<ImportResult, 'failed'> | { readonly failed: string };
 
 interface ImportOptions {
   readonly bucket: BucketRow;
@@ -179,8 +194,14 @@ async function importObject(
   ctx: Ctx,
   listed: UnmanagedObject,
   options: ImportOptions,
-): Promise<ImportResult> {
-  const { bucket, cluster, again, signal } = options;
+): Promise<ObjectResult> {
+  const result = await unlessDamaged(() => importSound(ctx, listed, options));
+  return result instanceof MetadataDamaged ? { failed: result.message } : result;
+}
+
+/** @throws DataUnavailable where the upstream is away, QuotaExceeded where the bucket is full: a later run continues */
+async function importSound(ctx: Ctx, listed: UnmanagedObject, options: ImportOptions): Promise<ObjectResult> {
+  const { bucket, cluster, again } = options;
   const { key } = listed;
   if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
     return 'skipped';
@@ -188,10 +209,9 @@ async function importObject(
   const seen = await findHead(ctx.metadata, bucket, key);
   const standing = standingFor(seen?.row, listed, { cluster, again });
   if (standing !== undefined) return standing;
-  const described = options.headers
-    ? await ctx.bytes.foreign?.describe(cluster, key, signal)
-    : { ...listed, system: {}, user: {} };
+  const described = await describe(ctx, listed, options);
   if (described === undefined) return 'skipped';
+  if (described instanceof Error) return { failed: described.message };
   // A listing has the time in milliseconds, a header in seconds.
   const details = described.etag === listed.etag ? { ...described, modified: listed.modified } : described;
   const headers = toObjectHeaders(details);
@@ -199,12 +219,30 @@ async function importObject(
   return commitImport(ctx, { details, headers }, options);
 }
 
+/** An error that is about this object alone. */
+async function describe(
+  { bytes }: Ctx,
+  listed: UnmanagedObject,
+  { bucket, cluster, headers, signal }: ImportOptions,
+): Promise<UnmanagedDetails | Error | undefined> {
+  const allowed = bucket.quota?.maxBytesPerObject ?? 0;
+  if (allowed > 0 && listed.size > allowed)
+    return new Error(`it has ${listed.size} bytes, and maxBytesPerObject of the bucket is ${allowed}`);
+  try {
+    if (!headers) return { ...listed, system: {}, user: {} };
+    return await bytes.foreign?.describe(cluster, listed.key, signal);
+  } catch (cause) {
+    if (signal.aborted || cause instanceof DataUnavailable || !(cause instanceof Error)) throw cause;
+    return cause;
+  }
+}
+
 /** The result for a key that has a head; undefined when a row must be created. */
 function standingFor(
   head: ObjectRow | undefined,
   { key, etag }: UnmanagedObject,
   { cluster, again }: Pick<ImportOptions, 'cluster' | 'again'>,
-): ImportResult | undefined {
+): 'present' | 'changed' | undefined {
   if (head === undefined) return undefined;
   const own = inlineExtents(head.manifest).find(
     (extent) => extent.cluster === cluster && extent.foreign?.key === key,
@@ -217,10 +255,10 @@ async function commitImport(
   ctx: Ctx,
   { details, headers }: { readonly details: UnmanagedDetails; readonly headers: ObjectHeaders },
   { bucket, cluster, again }: ImportOptions,
-): Promise<ImportResult> {
+): Promise<ObjectResult> {
   const { key, size, etag, modified } = details;
   const id = `import-${drawId(ctx.random)}`;
-  let result: ImportResult = 'present';
+  let result: ObjectResult = 'present';
   await changeKey(ctx, {
     bucket,
     key,

@@ -175,7 +175,7 @@ async function enterBucket(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
   if (found instanceof MetadataDamaged) return damagedIn(ctx, { ...state, at }, { bucket: next.name, found });
   if (found === undefined) return { ...state, at };
   const { id, name } = found.row;
-  const outcome = await rewrapSigningKey(ctx, found.row);
+  const outcome = await settled(() => wrapSigningKey(ctx, found.row));
   const entered = { ...state, at, bucket: { name, id, phase: phases[0] } };
   return counted(entered, 'signingKeys', [{ place: { bucket: name }, outcome }]);
 }
@@ -220,7 +220,10 @@ async function uploadsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rew
   const { rows, damaged, isEnd } = await soundPage(cursor, pageRows);
   const done = [...notRead(ctx, bucket.name, damaged)];
   await inParallel(atOnce, rows, async ({ row: { key, uploadId } }) => {
-    done.push({ place: { bucket: bucket.name, key }, outcome: await rewrapUpload(ctx, bucket, uploadId) });
+    done.push({
+      place: { bucket: bucket.name, key },
+      outcome: await settled(() => wrapUpload(ctx, bucket, uploadId)),
+    });
   });
   const next = counted(state, 'uploads', done);
   const last = rows.at(-1)?.row;
@@ -244,7 +247,7 @@ async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Re
   await inParallel(atOnce, rows, async ({ row }) => {
     if (row.encryption?.by !== 'provider' || (isSecond && !hasMoved(row, state))) return;
     const place = { bucket: bucket.name, key: row.key };
-    done.push({ place, outcome: await rewrapVersion(ctx, bucket, { row, requestId }) });
+    done.push({ place, outcome: await settled(() => wrapVersion(ctx, bucket, { row, requestId })) });
   });
   const read = isSecond ? 0 : rows.length;
   const next = counted({ ...state, versions: (state.versions ?? 0) + read }, 'objects', done);
@@ -325,8 +328,11 @@ async function again(
   }
 }
 
-/** Refusals that another attempt may not meet: the walk repeats the page. */
-const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable', 'SlowDown']);
+/**
+ * Refusals that another attempt may not meet: the walk repeats the page. Not `SlowDown`, by which a client that changes one version without
+ * end would stop the walk for all others.
+ */
+const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable']);
 
 /** A row that cannot be changed is counted as failed, because it would stop the walk for ever. */
 async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
@@ -346,15 +352,6 @@ const isWrapped = (input: { readonly wrapped: string } | Outcome): input is { re
 
 const isProvided = (encryption: Encryption | undefined): encryption is Provided =>
   encryption?.by === 'provider';
-
-const rewrapSigningKey = (ctx: Ctx, bucket: BucketRow): Promise<Outcome> =>
-  settled(() => wrapSigningKey(ctx, bucket));
-
-const rewrapVersion = (ctx: Ctx, bucket: BucketRow, found: FoundVersion): Promise<Outcome> =>
-  settled(() => wrapVersion(ctx, bucket, found));
-
-const rewrapUpload = (ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> =>
-  settled(() => wrapUpload(ctx, bucket, uploadId));
 
 async function wrapSigningKey(ctx: Ctx, bucket: BucketRow): Promise<Outcome> {
   const key = bucket.signingKey;
@@ -393,9 +390,12 @@ async function wrapUpload(ctx: Ctx, bucket: BucketRow, uploadId: string): Promis
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findSession(ctx.metadata, uploadId);
     const session = found?.row.session;
-    if (found === undefined || session === undefined || session.state !== 'uploading') return 'gone';
-    const { encryption, key } = session;
+    if (found === undefined || session === undefined) return 'gone';
+    const { encryption, key, state } = session;
     if (!isProvided(encryption)) return 'gone';
+    // The completion takes the key as it was, or was cut short, and gc lets the upload take parts again.
+    if (state === 'completing') return { failed: 'the upload is being completed' };
+    if (state !== 'uploading') return 'gone';
     const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
     if (!isWrapped(next)) return next;
     const replaced = { ...session, encryption: { ...encryption, wrapped: next.wrapped } };

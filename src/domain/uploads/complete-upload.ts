@@ -53,6 +53,7 @@ import { assertNotExceeded, hasQuota, type Reservation, withReservation } from '
 import { freeParts, ownedParts, partChanges } from './part-counts.ts';
 import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import {
+  type ClearCtx,
   clearForwarded,
   completeForwarded,
   noSuchUpload,
@@ -348,13 +349,11 @@ const computeDigest = (ctx: UploadCtx, parts: readonly ListedPart[]): string =>
 
 // Finishes or undoes an interrupted completion, and clears ended sessions.
 
-type SettleCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock' | 'config'>;
-
 /**
  * Completes, reopens or clears a session, depending on its state. Idempotent, also across processes.
  * @param step `settle` clears nothing: the commit that ended the session has queued its clearing for the time from which the bytes may go
  */
-export async function settleUpload(ctx: SettleCtx, uploadId: string, step?: UploadStep): Promise<void> {
+export async function settleUpload(ctx: ClearCtx, uploadId: string, step?: UploadStep): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found === undefined || found.row.session.state === 'uploading') return;
   const { completing } = found.row.session;
@@ -372,7 +371,7 @@ export async function settleUpload(ctx: SettleCtx, uploadId: string, step?: Uplo
  * The object itself is no proof: it may have been overwritten since, and its bytes, which the parts name too, may be queued for
  * deletion. The commit of the object removes the session from the index, and that lasts.
  */
-async function resolveCompleting(ctx: SettleCtx, uploadId: string, op: string): Promise<void> {
+async function resolveCompleting(ctx: ClearCtx, uploadId: string, op: string): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found?.row.session.completing?.op !== op) return;
   await ctx.metadata.abort(op);
@@ -424,7 +423,7 @@ const toResult = (
  * @param counts frees its parts, where no commit of an object has done so
  */
 async function finishCompleting(
-  ctx: SettleCtx,
+  ctx: ClearCtx,
   found: StoredSession,
   { result, counts }: { readonly result: UploadResult | undefined; readonly counts: readonly SideChange[] },
 ): Promise<void> {
@@ -447,7 +446,7 @@ async function finishCompleting(
  * The gc worker that settled the session may have found the object overwritten, and so stored no result. The request that committed
  * the object is about to answer with the result: store it, so that a retry gets the same answer.
  */
-async function addResult(ctx: SettleCtx, uploadId: string, result: UploadResult): Promise<void> {
+async function addResult(ctx: ClearCtx, uploadId: string, result: UploadResult): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found?.row.session.state !== 'completed' || found.row.session.result !== undefined) return;
   const now = await ctx.metadata.now();
@@ -467,7 +466,7 @@ const refusalsMax = 16;
  * Removes the part rows of an ended session, and queues the bytes that no object owns. Only then the session gets an expiry,
  * because without its row the parts could not be found.
  */
-async function clearParts(ctx: SettleCtx, { row }: StoredSession): Promise<void> {
+async function clearParts(ctx: ClearCtx, { row }: StoredSession): Promise<void> {
   const { uploadId, session, requestId } = row;
   const bucket = await findSessionBucket(ctx, session);
   // The object of a completed upload may have been removed a moment ago, and requests may still read it.
@@ -500,7 +499,7 @@ async function clearParts(ctx: SettleCtx, { row }: StoredSession): Promise<void>
 
 /** The extents of a session's parts that an object took over. */
 async function findOwned(
-  ctx: SettleCtx,
+  ctx: ClearCtx,
   { uploadId, session }: StoredSession['row'],
   bucket: BucketRow | undefined,
 ): Promise<ReadonlySet<string>> {
@@ -514,14 +513,14 @@ async function findOwned(
 
 /** Undefined when the bucket was deleted, also if a new bucket has the same name. */
 async function findSessionBucket(
-  { metadata }: SettleCtx,
+  { metadata }: ClearCtx,
   session: UploadSession,
 ): Promise<BucketRow | undefined> {
   const found = await findBucket(metadata, session.bucket);
   return found?.row.id === session.bucketId ? found.row : undefined;
 }
 
-async function forget(ctx: SettleCtx, uploadId: string): Promise<void> {
+async function forget(ctx: ClearCtx, uploadId: string): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found === undefined) return;
   const expiresAt = (await ctx.metadata.now()) + rememberedMs;

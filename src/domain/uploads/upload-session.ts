@@ -235,37 +235,49 @@ export async function abortSession(
 }
 
 /**
- * Aborts every open upload of a bucket that was deleted. A running completion is fenced, and settled later.
+ * Aborts the open uploads of a bucket that was deleted. A running completion is fenced, and settled later.
+ * @param max a bucket may have millions: gc aborts the others
+ * @returns how many were aborted; with `max` of them, others may be left
  * @throws MetadataDamaged at the end, where rows of some uploads cannot be read; the other uploads are aborted
  */
 export async function abortUploadsIn(
   ctx: Pick<UploadCtx, 'metadata'>,
   bucketId: string,
-  requestId: string,
-): Promise<void> {
+  { requestId, max = 1_000 }: { readonly requestId: string; readonly max?: number },
+): Promise<number> {
+  let aborted = 0;
   const damaged: MetadataDamaged[] = [];
   const open = soundPages(ctx.metadata.scan(uploadsIn(bucketId)), 100, (each) => damaged.push(each));
   for await (const page of open) {
     for (const { row } of page) {
+      if (aborted >= max) return aborted;
       const outcome = await unlessDamaged(() => abortOpen(ctx, row.uploadId, requestId));
-      if (outcome !== undefined) damaged.push(outcome);
+      if (outcome instanceof Error) damaged.push(outcome);
+      else if (outcome) aborted += 1;
     }
   }
   const [first] = damaged;
   if (first !== undefined) throw first;
+  return aborted;
 }
 
-async function abortOpen(
+/** Whether it was open, and is aborted now. One that is being completed becomes an object, or gc settles it. */
+export async function abortOpen(
   ctx: Pick<UploadCtx, 'metadata'>,
   uploadId: string,
   requestId: string,
-): Promise<void> {
+): Promise<boolean> {
   const found = await findSession(ctx.metadata, uploadId);
   const state = found?.row.session.state;
-  if (found === undefined || (state !== 'uploading' && state !== 'aborted')) return;
-  await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
-    if (!(cause instanceof Refusal)) throw cause;
-  });
+  // The parts of an aborted upload that is still in the list are to be freed.
+  if (found === undefined || (state !== 'uploading' && state !== 'aborted')) return false;
+  return abortSession(ctx, found, { requestId }).then(
+    () => true,
+    (cause: unknown) => {
+      if (cause instanceof Refusal) return false;
+      throw cause;
+    },
+  );
 }
 
 // Parts. The commit of one requires that the session still takes parts.
@@ -421,6 +433,11 @@ async function commitInTurn(
 
 type ForwardedCtx = Pick<UploadCtx, 'metadata' | 'bytes' | 'config'>;
 
+/** What clears sessions. gc refuses to discard what lies on a cluster that did not answer. */
+export type ClearCtx = Pick<UploadCtx, 'metadata' | 'clock' | 'config'> & {
+  readonly bytes: { readonly uploads?: Pick<UploadBytes, 'discard'> | undefined };
+};
+
 /** The handle that binds a session to the cluster it began on. */
 const formatHandle = ({ cluster, bucket, key, uploadId }: ForwardedUpload): string =>
   [cluster, bucket, key, uploadId].join('\0');
@@ -432,10 +449,13 @@ function parseForwardedUpload({ extentId, backendUploadId }: UploadSession): For
   return { cluster, bucket, key, uploadId };
 }
 
-function requireUploads({ bytes }: Pick<UploadCtx, 'bytes'>): UploadBytes {
-  if (bytes.uploads === undefined)
-    throw new Error('the parts of this upload lie in a store that is not configured');
-  return bytes.uploads;
+function requireUploads<T>({
+  bytes: { uploads },
+}: {
+  readonly bytes: { readonly uploads?: T | undefined };
+}): T {
+  if (uploads === undefined) throw new Error('the store of these parts is not configured');
+  return uploads;
 }
 
 interface NewForwardedUpload {
@@ -499,7 +519,7 @@ function toUploadRefusal(cause: unknown, uploadId: string): unknown {
 
 /** Removes the parts and the extent of an ended session from the store, unless a version owns the extent. */
 export async function clearForwarded(
-  ctx: ForwardedCtx,
+  ctx: Omit<ClearCtx, 'clock'>,
   { uploadId, session, requestId }: StoredSession['row'],
   bucket: BucketRow | undefined,
 ): Promise<void> {

@@ -9,7 +9,7 @@ import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { describeStop, stopSignal } from './stop-signal.ts';
 
-/** Some objects changed since they were imported, or nothing could be done; 2 is a faulty command line. */
+/** Some objects changed since they were imported or could not be imported, or nothing could be done; 2 is a faulty command line. */
 const leftCode = 1;
 /** For a bucket with 10^7 objects half a day, with one upstream request for each object. */
 const rateDefault = 200;
@@ -98,9 +98,13 @@ async function run(context: Context, cluster: string, { own, bucket, signal }: A
           ? JSON.stringify({ kind: 'changed', key })
           : printable(`changed upstream since its import: ${key}`),
       ),
+    failed: (key, why) =>
+      print(
+        asJson ? JSON.stringify({ kind: 'failed', key, why }) : printable(`not imported: ${key}: ${why}`),
+      ),
   });
   print(asJson ? JSON.stringify({ summary: counts }) : formatCounts(counts));
-  return counts.changed === 0 ? 0 : leftCode;
+  return counts.changed + counts.failed === 0 ? 0 : leftCode;
 }
 
 const formatCounts = (counts: ImportCounts): string =>

@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { queueGarbage, queueGarbageAll } from '../../../src/domain/common/garbage.ts';
+import { deleteBucket } from '../../../src/domain/buckets/bucket.ts';
+import { queueGarbage, queueGarbageAll, queueUploadsOf } from '../../../src/domain/common/garbage.ts';
 import { allRows, backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
 import { manifestRows } from '../../../src/metadata/objects/objects.ts';
-import { manifests } from '../../../src/metadata/tables.ts';
+import { uploadsIn } from '../../../src/metadata/objects/uploads.ts';
+import { manifests, type UploadRow } from '../../../src/metadata/tables.ts';
 import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
 import { collectGarbage } from '../../../src/workers/gc.ts';
 import { ShardPanic, unsupervised, type WorkerServices } from '../../../src/workers/worker.ts';
-import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
+import { domainWorld, graceMs, ownedExtents, partStores, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 import { onReplace } from '../../support/metric-calls.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
@@ -146,6 +148,102 @@ describe('gc', () => {
     expect(await storedExtents(world)).toEqual([]);
     expect(waits()).toBe(1);
     expect(await backlog(world.metadata, 'gc')).toBe(40);
+  });
+
+  test('many aborted uploads whose parts lie in a store that is away cost the rows behind them one wait', async () => {
+    const world = await domainWorld('', partStores['held by the store']);
+    const client = world.process();
+    for (let each = 0; each < 200; each += 1) {
+      const uploadId = await client.createUpload('key');
+      await client.putPart('key', uploadId, { part: 1, text: 'part' });
+      await client.abort('key', uploadId);
+    }
+    await world.clock.advance(1);
+    const due = await world.metadata.now();
+    const others = Array.from({ length: 40 }, (_, each) => ({
+      cluster: 'other',
+      id: `other${each}`,
+      size: 1,
+    }));
+    for (const extent of others)
+      await world.metadata.apply([queueGarbage([extent], { id: 'test', requestId: 'r', due })]);
+    const { uploads } = world.bytes;
+    if (uploads === undefined) throw new Error('the store holds no parts');
+    let [isAway, waits] = [true, 0];
+    const discard: typeof uploads.discard = async (...upload) => {
+      if (!isAway) return uploads.discard(...upload);
+      waits += 1;
+      throw new DataUnavailable('no answer in time');
+    };
+    const removed = new Set<string>();
+    const remove: typeof world.bytes.remove = async (extents) => {
+      for (const { id } of extents) removed.add(id);
+    };
+    const health: typeof world.bytes.health = async () => [];
+    const bytes = faulty(world.bytes, { remove, health, uploads: faulty(uploads, { discard }) });
+    const unit = collectGarbage({ ...world, bytes });
+    while ((await unit(never)) === 'busy');
+    expect([...removed].sort()).toEqual(others.map(({ id }) => id).sort());
+    expect(waits).toBe(1);
+
+    // It is tried again after a rest, which doubles.
+    for (let seconds = 0; seconds < 120; seconds += 10) {
+      await world.clock.advance(10_000);
+      while ((await unit(never)) === 'busy');
+    }
+    expect(waits).toBe(3);
+    isAway = false;
+    await world.clock.advance(5 * 60_000);
+    while ((await unit(never)) === 'busy');
+    expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('a deleted bucket with many open uploads does not keep the bytes of others', async () => {
+    const world = await domainWorld();
+    const { bucketId, requestId } = { bucketId: (await world.bucket()).id, requestId: 'r' };
+    const client = world.process();
+    for (let each = 0; each < 1_000; each += 1) await client.createUpload('key');
+    const due = await world.metadata.now();
+    await world.metadata.apply([queueUploadsOf(bucketId, { requestId, due })]);
+    await world.clock.advance(1);
+    await queueOf(world, 40);
+    const aborted = new Set<string>();
+    const commit: typeof world.metadata.commit = (at, changes, options) => {
+      for (const change of changes) {
+        const { uploadId, session } = 'put' in change ? (change.put as UploadRow) : {};
+        if (uploadId !== undefined && session?.state === 'aborted') aborted.add(uploadId);
+      }
+      return world.metadata.commit(at, changes, options);
+    };
+    const unit = collectGarbage({ ...world, metadata: faulty(world.metadata, { commit }) });
+    await unit(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(aborted.size).toBeLessThan(300);
+    for (let units = 0; units < 10; units += 1) {
+      await world.clock.advance(1);
+      await unit(never);
+    }
+    expect(aborted.size).toBe(1_000);
+    expect(await world.metadata.scan(uploadsIn(bucketId)).next(1)).toEqual([]);
+    expect(await queuedRows(world)).not.toContainEqual(
+      expect.objectContaining({ task: { extents: [], bucketId } }),
+    );
+  });
+
+  test('aborts the uploads of a deleted bucket that are too many for DeleteBucket', async () => {
+    const world = await domainWorld();
+    const client = world.process();
+    for (let each = 0; each < 1_500; each += 1) await client.createUpload('key');
+    const bucket = await world.bucket();
+    const open = async () => (await world.metadata.scan(uploadsIn(bucket.id)).next(2_000)).length;
+    await deleteBucket(world, bucket, { requestId: 'r' });
+    expect(await open()).toBe(500);
+    const unit = collectGarbage(world);
+    for (let units = 0; units < 10; units += 1) {
+      await world.clock.advance(1);
+      while ((await unit(never)) === 'busy');
+    }
+    expect([await open(), await backlog(world.metadata, 'gc')]).toEqual([0, 0]);
   });
 
   test('rows of a cluster that rests are put off in few commits, untried, and are deleted together after the rest', async () => {
