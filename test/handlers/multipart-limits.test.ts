@@ -188,15 +188,24 @@ test.each(withoutUpstream)('10,000 parts of 5 GiB are one object of 48.8 TiB on 
   expect([copy.status, copy.code]).toEqual([400, 'InvalidRequest']);
   // The copied range may reach to the end of the source, but a part has at most 5 GiB.
   const query = { uploadId: await createUpload(client, '/bucket/copy'), partNumber: '1' };
-  const copyPart = (range: string) =>
+  const copyPart = (range?: string) =>
     client.put('/bucket/copy', {
       query,
-      headers: { '*-copy-source': path, '*-copy-source-range': `bytes=${range}` },
+      headers: {
+        '*-copy-source': path,
+        ...(range === undefined ? {} : { '*-copy-source-range': `bytes=${range}` }),
+      },
     });
   expect((await copyPart(`${size - 3}-${size - 1}`)).status).toBe(200);
   expect((await copyPart(`${size - 3}-${size}`)).code).toBe('InvalidArgument');
   expect((await copyPart(`${size}-${size + 1}`)).code).toBe('InvalidRequest');
-  expect((await copyPart(`0-${5 * GiB}`)).code).toBe('EntityTooLarge');
+  // The public service's refusal of a copy, of a whole source, a range or a part.
+  const tooLarge = 'larger than the maximum allowable size for a copy source: 5368709120';
+  for (const range of [`0-${5 * GiB}`, undefined]) {
+    const refused = await copyPart(range);
+    expect([refused.status, refused.code]).toEqual([400, 'InvalidRequest']);
+    expect(refused.one('Message')).toContain(tooLarge);
+  }
   await client.delete(path);
   expect((await world.usage('bucket')).bytes).toBe(0);
 });

@@ -2,7 +2,6 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { bucketEncryption } from '../../domain/configurations/families.ts';
-import { contentMax } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
@@ -16,6 +15,7 @@ import { readAccess } from '../common/acl.ts';
 import { type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
 import {
+  assertCopySize,
   assertMayCopyTags,
   type CopySource,
   openCopySource,
@@ -38,12 +38,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;
   const source = await openCopySource(ctx, request);
   const { row } = source;
-  if (row.size > contentMax) {
-    throw fail(
-      'InvalidRequest',
-      'The specified copy source is larger than the maximum allowable size for a copy source: 5368709120',
-    );
-  }
+  assertCopySize(row.size);
   const directives = {
     metadata: readChoice(request, 'metadata-directive', directiveNames) ?? 'COPY',
     tagging: readChoice(request, 'tagging-directive', directiveNames) ?? 'COPY',

@@ -4,6 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { reach, reachThrough } from '../../domain/access/access-points.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
+import { contentMax } from '../../domain/content/store-bytes.ts';
 import { checkCopySource } from '../../domain/objects/conditions.ts';
 import {
   assertObject,
@@ -68,6 +69,15 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   if (conditions !== undefined) checkCopySource(conditions, row, { now: ctx.clock.now(), prefix });
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row, accessPoint, versionId, isCharged: charged };
+}
+
+/** @throws InvalidRequest for more than one PUT may have: such a source is copied in ranges */
+export function assertCopySize(bytes: number): void {
+  if (bytes > contentMax)
+    throw fail(
+      'InvalidRequest',
+      `The specified copy source is larger than the maximum allowable size for a copy source: ${contentMax}`,
+    );
 }
 
 /** The headers of a reply about the source; a charge for the destination has its header from `serve`. */

@@ -5,7 +5,7 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail, invalidArgument } from '../../base/errors.ts';
 import { type ChecksumAlgorithm, checksumFacts } from '../../domain/content/digests.ts';
-import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
+import type { Content } from '../../domain/content/store-bytes.ts';
 import { drawObjectKey } from '../../domain/content/wrapped-key.ts';
 import { lookUpVersion, type Slice } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
@@ -31,7 +31,7 @@ import { type Authorized, type AuthorizedInBucket, establish } from '../../reque
 import { readAccess } from '../common/acl.ts';
 import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { readMatchedTime, readPartNumber, writeConditions } from './conditions.ts';
-import { openCopySource, readCopied, sourceHeaders } from './copy-source.ts';
+import { assertCopySize, openCopySource, readCopied, sourceHeaders } from './copy-source.ts';
 import {
   encryptionHeaders,
   openSourceKey,
@@ -190,8 +190,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
   const { bucket, row } = source;
   const slice = copyRange(header(request, 'copy-source-range'), row.size);
   const length = slice.end - slice.start + 1;
-  if (length > contentMax)
-    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  assertCopySize(length);
   const { session } = found.row;
   const objectKey = await openUploadKey(ctx, request, session);
   const sourceKey = await openSourceKey(ctx, request, source);
