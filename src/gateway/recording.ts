@@ -406,7 +406,7 @@ class RefusedCallers {
 
   async #write(ctx: RowContext): Promise<void> {
     do await ctx.clock.sleep(restMs);
-    while (this.flush(ctx));
+    while (this.flush(ctx) && ctx.clock.hasRequestScopedTimers !== true);
     this.#writing = undefined;
   }
 

@@ -13,7 +13,7 @@ const metadataWorker = join(import.meta.dirname, 'metadata-worker.ts');
 /** Bytes. docs/workers.md has them. */
 const bounds = {
   'a Worker that answers requests': { entry: smallWorker, plain: 728_000, compressed: 248_500 },
-  'the script of the Durable Object': { entry: metadataWorker, plain: 563_000, compressed: 194_000 },
+  'the script of the Durable Object': { entry: metadataWorker, plain: 564_000, compressed: 194_500 },
   'everything in one script': { entry: workerdEntry, plain: 1_326_000, compressed: 448_000 },
 };
 
