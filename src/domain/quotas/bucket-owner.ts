@@ -14,7 +14,7 @@ import type { Revision } from '../../ports/metadata-store.ts';
 import { assertUnattached } from '../access/access-points.ts';
 import { assertOpen, findAuthorized, openBucket } from '../common/buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
-import { pauseMs, retryInTurn } from '../common/retry-in-turn.ts';
+import { retryInTurn } from '../common/retry-in-turn.ts';
 import { dropDocuments, readDocument, writeDocuments } from '../configurations/documents.ts';
 import { bucketAcl, ownershipControls } from '../configurations/families.ts';
 import { sum } from './amounts.ts';
@@ -166,7 +166,6 @@ type HolderCtx = Omit<Ctx, 'config'>;
 
 /** A creation that has not ended after this time has probably died. One that commits later is counted again (`assertCounted`). */
 const creatingMsMax = 10 * 60_000;
-const attemptsMax = 32;
 const pageMax = 1_000;
 
 interface Requested {
@@ -245,23 +244,22 @@ async function announce(
 ): Promise<Announcement | undefined> {
   const { metadata } = ctx;
   const scope = `buckets/${epoch}`;
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    if (attempt > 0) await ctx.clock.sleep(pauseMs(ctx, attempt));
+  return retryInTurn(ctx, scope, async () => {
     const { head, shares } = await readShares(metadata, scope);
     const now = await metadata.now();
     // After the announcements: a bucket that was created between the two reads is counted twice, and never not at all.
     const names = await readNames(ctx, holder, maxBuckets);
     if (names.has(name) || (exists !== true && (await findBucket(metadata, name)) !== undefined))
-      return undefined;
+      return { value: undefined };
     assertWithin({ holder, maxBuckets }, { names, shares, now, name });
     const own = shares.find(({ row }) => row.holder === name);
     const put = { scope, holder: name, bytes: 0, objects: 1, at: now };
     const outcome = await commitShares(metadata, { scope, head, at: now }, [
       { put, expect: own?.revision ?? 'absent' },
     ]);
-    if (outcome.applied) return { scope, revision: outcome.revision, at: now, holder, maxBuckets };
-  }
-  throw fail('OperationAborted');
+    if (!outcome.applied) return undefined;
+    return { value: { scope, revision: outcome.revision, at: now, holder, maxBuckets } };
+  });
 }
 
 /** @throws QuotaExceeded where the buckets, with those that are being created, leave no room for this one */
