@@ -218,28 +218,6 @@ test('buckets that appear in a pass that a new leader resumes are examined once 
   expect(await reconcileQuotas(world.context, 9)(never)).toBe('idle');
 });
 
-test('a pass stores its position for several buckets at once', async () => {
-  let commits = 0;
-  await using world = await openGateway({
-    settings: strict,
-    wrap: (context) => ({
-      ...context,
-      metadata: faulty(context.metadata, {
-        commit: (...change) => {
-          commits += 1;
-          return context.metadata.commit(...change);
-        },
-      }),
-    }),
-  });
-  const buckets = 40;
-  for (let n = 0; n < buckets; n += 1) await world.client.put(`/bucket${n}`);
-  const unit = reconcileQuotas(world.context, 1);
-  commits = 0;
-  while ((await unit(never)) === 'busy');
-  expect(commits).toBeLessThan(buckets / 4);
-});
-
 test('a bucket that cannot be entered in the quota of its account does not keep the pass from the others', async () => {
   let isPending = false;
   const clock = virtualClock();

@@ -1,7 +1,6 @@
 /** The quota of an IAM user limits the buckets that it creates, and the bytes in them, beside the quota of its account. @storage */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
-import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, operator } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { allow, assume, must, openUser, trusting } from '../support/iam-users.ts';
@@ -34,29 +33,6 @@ describe.each(backends)('the quota of an IAM user: %s', (backend) => {
     const part = await putPart(carol, '/carols/parts', { uploadId, number: 1, body: 'five.' });
     expect((await complete(carol, '/carols/parts', { uploadId, parts: [part] })).status).toBe(200);
     expect(await carol.put('/carols/last', { body: 'x' })).toMatchObject(refusedFor('user'));
-  });
-
-  test('many creations of buckets at the same moment are announced in turn', async () => {
-    let announcements = 0;
-    await using world = await openQuotas({
-      backend,
-      wrap: (context) => ({
-        ...context,
-        metadata: faulty(context.metadata, {
-          commit: (at, changes, ...rest) => {
-            if (at.table.name === 'quota_shares' && changes.some((change) => 'put' in change))
-              announcements += 1;
-            return context.metadata.commit(at, changes, ...rest);
-          },
-        }),
-      }),
-    });
-    await world.limitUser({ maxBuckets: 100 });
-    const creations = 64;
-    const created = Array.from({ length: creations }, (_, n) => world.client.put(`/bucket-${n}`));
-    expect(new Set((await Promise.all(created)).map(({ status }) => status))).toEqual(new Set([200]));
-    // Each removes its announcement beside the next one's.
-    expect(announcements).toBeLessThanOrEqual(2 * creations);
   });
 
   test('limits the buckets that the user creates, of any number of concurrent requests', async () => {

@@ -1,6 +1,5 @@
 /** Versioning: null versions, delete markers, deletions by version, and listings. @storage */
 import { describe, expect, test } from 'vitest';
-import { faulty } from '../support/faulty.ts';
 import { alice, backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';
@@ -274,39 +273,3 @@ test('an empty versionId is InvalidArgument in every operation about a version, 
   expect((await client.post('/bucket?delete', { body })).all('Code')).toEqual(['InvalidArgument']);
   expect((await client.get('/bucket/key')).text).toBe('content');
 });
-
-test.each([
-  ['memory', 'Enabled'],
-  ['memory', 'Suspended'],
-  ['embedded+file', 'Enabled'],
-  ['embedded+file', undefined],
-] as const)(
-  'on %s, versioning %s: many writers of one key take turns, so they refuse each other once',
-  async (backend, status) => {
-    let commits = 0;
-    await using world = await openGateway({
-      backend,
-      wrap: (context) => ({
-        ...context,
-        metadata: faulty(context.metadata, {
-          commit: (at, ...change) => {
-            if (at.table.name === 'objects') commits += 1;
-            return context.metadata.commit(at, ...change);
-          },
-        }),
-      }),
-    });
-    await world.client.put('/bucket');
-    if (status !== undefined) await setVersioning(world.client, 'bucket', status);
-    const writers = 48;
-    const sent = Array.from({ length: writers }, (_, n) =>
-      n % 4 === 3
-        ? world.client.delete('/bucket/key')
-        : world.client.put('/bucket/key', { body: `content ${n}` }),
-    );
-    const statuses = (await Promise.all(sent)).map((reply) => reply.status);
-    expect(new Set(statuses)).toEqual(new Set([200, 204]));
-    expect(commits).toBeLessThanOrEqual(2 * writers);
-    if (status === 'Enabled') expect(await listed(world)).toHaveLength(writers);
-  },
-);
