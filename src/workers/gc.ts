@@ -181,7 +181,7 @@ const failedRowsMax = 2;
 class ClusterRests extends Error {
   readonly restMs: number;
   constructor(cluster: string, restMs: number) {
-    super(`cluster ${cluster} rests`);
+    super(`cluster ${cluster} did not answer a moment ago`);
     this.restMs = restMs;
   }
 }
@@ -269,7 +269,7 @@ class ReachableClusters {
     }
     const restMs = known.restMs === 0 ? awayMs.first : Math.min(2 * known.restMs, awayMs.max);
     this.#doubts.set(cluster, { rows: new Set(), restMs, until: clock.elapsed() + restMs });
-    telemetry.log('WARN', 'a cluster does not remove garbage; its rows wait', {
+    telemetry.log('WARN', 'a cluster does not remove garbage; its rows are put off', {
       cluster,
       rest_seconds: restMs / 1000,
       cause,

@@ -5,7 +5,7 @@ import { completeSpec, elements, pathOf } from '../support/load-client.ts';
 import { bytesOf, md5Hex, seeded } from '../support/load-model.ts';
 import type { RequestSpec } from '../support/sign.ts';
 import { untilDeath } from './death.ts';
-import { type Answer, type FrontDoor, frontDoor, type Process } from './front-door.ts';
+import { type Answer, type FrontDoor, frontDoor, type Process, standingCall } from './front-door.ts';
 
 type Versioning = '' | 'Enabled' | 'Suspended';
 interface Given {
@@ -278,20 +278,13 @@ describe('where any call of a port', () => {
         const [old, young] = await endsOf(scenario);
         for (let call = 1, isOver = false; !isOver; call += 1) {
           const { world, given } = await worldOf(scenario);
-          const reached = Promise.withResolvers<void>();
-          const gate = Promise.withResolvers<void>();
-          const instead = async (act: () => Promise<unknown>): Promise<unknown> => {
-            const result = await act();
-            reached.resolve();
-            await gate.promise;
-            return result;
-          };
-          const process = world.process(undefined, undefined, { call, instead });
+          const { disturbed, reached, goOn } = standingCall(call);
+          const process = world.process(undefined, undefined, disturbed);
           const sent = process.send(scenario.request(given));
-          await Promise.race([reached.promise, sent]);
+          await Promise.race([reached, sent]);
           await world.cleanUp();
           const between = await visible(world.process());
-          gate.resolve();
+          goOn();
           const answer = await sent;
           isOver = process.calls() < call;
           const at = `call ${call}: ${answer.status} ${answer.text}`;

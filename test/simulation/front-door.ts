@@ -185,6 +185,22 @@ export interface Disturbance {
   instead(act: () => Promise<unknown>): Promise<unknown>;
 }
 
+/** A call that takes effect, and whose answer waits for `goOn`. */
+export function standingCall(call: number) {
+  const reached = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  const disturbed: Disturbance = {
+    call,
+    async instead(act) {
+      const result = await act();
+      reached.resolve();
+      await gate.promise;
+      return result;
+    },
+  };
+  return { disturbed, reached: reached.promise, goOn: gate.resolve };
+}
+
 interface Life {
   calls: number;
   die(): void;

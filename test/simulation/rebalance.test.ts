@@ -8,7 +8,7 @@ import { elements, pathOf } from '../support/load-client.ts';
 import { md5Hex } from '../support/load-model.ts';
 import type { RequestSpec } from '../support/sign.ts';
 import { untilDeath } from './death.ts';
-import { type FrontDoor, frontDoor } from './front-door.ts';
+import { type FrontDoor, frontDoor, standingCall } from './front-door.ts';
 
 const never = new AbortController().signal;
 
@@ -141,22 +141,15 @@ for (const [name, act] of Object.entries(meanwhile))
     let calls = 0;
     for (let call = 1, isOver = false; !isOver; call += 1) {
       const { world, seen } = await worldOf();
-      const reached = Promise.withResolvers<void>();
-      const gate = Promise.withResolvers<void>();
-      const instead = async (run: () => Promise<unknown>): Promise<unknown> => {
-        const result = await run();
-        reached.resolve();
-        await gate.promise;
-        return result;
-      };
-      const process = world.process(undefined, undefined, { call, instead });
+      const { disturbed, reached, goOn } = standingCall(call);
+      const process = world.process(undefined, undefined, disturbed);
       const client = world.process();
       const ok = async (spec: RequestSpec) => {
         const answer = await client.send(spec);
         if (answer.status >= 300) throw new Error(answer.text);
       };
       const ending = rebalance(process.ctx)(never).catch((cause: unknown) => cause);
-      await Promise.race([reached.promise, ending]);
+      await Promise.race([reached, ending]);
       isOver = process.calls() < call;
       // Beyond the leases.
       await world.clock.advance(60_000);
@@ -164,7 +157,7 @@ for (const [name, act] of Object.entries(meanwhile))
       const at = `call ${call}`;
       const before = await seen();
       await world.cleanUp();
-      gate.resolve();
+      goOn();
       await ending;
       for (let pass = 0; pass < 2; pass += 1) {
         expect(await seen(), `${at}, pass ${pass}`).toEqual(before);

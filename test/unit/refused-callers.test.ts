@@ -4,6 +4,7 @@ import type { Identity } from '../../src/auth/identity.ts';
 import { Recording } from '../../src/gateway/recording.ts';
 import type { AuditRow } from '../../src/metadata/records/audit.ts';
 import type { Wire } from '../../src/protocol/wire.ts';
+import { faulty } from '../support/faulty.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -37,3 +38,36 @@ test('refusals of more than 10,000 kinds that are not written yet are counted by
   expect(await countsOf('bob-account')).toEqual([['*', '4xx', 3]]);
   expect(await countsOf('p0-account')).toEqual([['DeleteObject', 'AccessDenied', 2]]);
 });
+
+test.each([
+  [false, 2],
+  [true, 1],
+])(
+  'timers that end with their request: %s; the rests after a refusal: %i',
+  async (hasRequestScopedTimers, rests) => {
+    const virtual = virtualClock();
+    let rested = 0;
+    const clock = {
+      ...virtual,
+      hasRequestScopedTimers,
+      sleep(ms: number, signal?: AbortSignal) {
+        if (ms === 1_000) rested += 1;
+        return virtual.sleep(ms, signal);
+      },
+    };
+    await using world = await openGateway({
+      clock,
+      settings: { SVC_AUDIT_REFUSALS: '0' },
+      // They rest as long.
+      wrap: (context) => ({ ...context, lateWrites: faulty(context.lateWrites, { async add() {} }) }),
+    });
+    await world.client.put('/bucket');
+    rested = 0;
+    for (let round = 1; round <= 2; round += 1) {
+      expect((await world.bob.delete('/bucket/key')).status).toBe(403);
+      await virtual.advance(5_000);
+      // A loop would outlive the request that began it, and its next timer would never end.
+      expect(rested).toBe(rests * round);
+    }
+  },
+);

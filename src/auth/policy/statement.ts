@@ -215,33 +215,30 @@ export function compileStatement(value: Json, at: string, rules: StatementRules)
 
 export type ActionLevel = 'service' | 'bucket' | 'object';
 
-/**
- * The actions that bucket policies may contain (without the `s3:`), including those of unsupported features, for shared policies. Not
- * indented, because the bundles of Workers contain every space.
- */
+/** The actions that bucket policies may contain (without the `s3:`), including those of unsupported features, for shared policies. */
 const names: Readonly<Record<ActionLevel, string>> = {
   service: `CreateAccessPoint CreateJob GetAccessPoint ListAccessPoints ListAllMyBuckets
-ListAuditRecords ListJobs ListNotifyDeadLetters`,
+    ListAuditRecords ListJobs ListNotifyDeadLetters`,
   bucket: `CreateBucket DeleteBucket DeleteBucketOwnershipControls DeleteBucketPolicy DeleteBucketWebsite
-DeleteAccessPoint DeleteAccessPointPolicy GetAccelerateConfiguration GetAccessPointPolicy
-GetAccessPointPolicyStatus GetAnalyticsConfiguration GetBucketAbac GetBucketAcl GetBucketCORS GetBucketLocation
-GetBucketLogging GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls
-GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketTagging
-GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration GetIntelligentTieringConfiguration
-GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration GetReplicationConfiguration
-ListBucket ListBucketMultipartUploads ListBucketVersions ListTagsForResource TagResource UntagResource
-PutAccelerateConfiguration PutAccessPointPolicy PutAnalyticsConfiguration PutBucketAbac PutBucketAcl
-PutBucketCORS PutBucketLogging PutBucketNotification PutBucketObjectLockConfiguration
-PutBucketOwnershipControls PutBucketPolicy PutBucketPublicAccessBlock PutBucketRequestPayment PutBucketTagging
-PutBucketVersioning PutBucketWebsite PutEncryptionConfiguration PutIntelligentTieringConfiguration
-PutInventoryConfiguration PutLifecycleConfiguration PutMetricsConfiguration PutReplicationConfiguration`,
+    DeleteAccessPoint DeleteAccessPointPolicy GetAccelerateConfiguration GetAccessPointPolicy
+    GetAccessPointPolicyStatus GetAnalyticsConfiguration GetBucketAbac GetBucketAcl GetBucketCORS GetBucketLocation
+    GetBucketLogging GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls
+    GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketTagging
+    GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration GetIntelligentTieringConfiguration
+    GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration GetReplicationConfiguration
+    ListBucket ListBucketMultipartUploads ListBucketVersions ListTagsForResource TagResource UntagResource
+    PutAccelerateConfiguration PutAccessPointPolicy PutAnalyticsConfiguration PutBucketAbac PutBucketAcl
+    PutBucketCORS PutBucketLogging PutBucketNotification PutBucketObjectLockConfiguration
+    PutBucketOwnershipControls PutBucketPolicy PutBucketPublicAccessBlock PutBucketRequestPayment PutBucketTagging
+    PutBucketVersioning PutBucketWebsite PutEncryptionConfiguration PutIntelligentTieringConfiguration
+    PutInventoryConfiguration PutLifecycleConfiguration PutMetricsConfiguration PutReplicationConfiguration`,
   object: `AbortMultipartUpload BypassGovernanceRetention DeleteObject DeleteObjectTagging DeleteObjectVersion
-DeleteObjectVersionTagging GetObject GetObjectAcl GetObjectAttributes GetObjectLegalHold GetObjectRetention
-GetObjectTagging GetObjectTorrent GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes
-GetObjectVersionForReplication GetObjectVersionTagging GetObjectVersionTorrent InitiateReplication
-ListMultipartUploadParts ObjectOwnerOverrideToBucketOwner PutObject PutObjectAcl PutObjectLegalHold
-PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging ReplicateDelete
-ReplicateObject ReplicateTags RestoreObject UpdateObjectEncryption`,
+    DeleteObjectVersionTagging GetObject GetObjectAcl GetObjectAttributes GetObjectLegalHold GetObjectRetention
+    GetObjectTagging GetObjectTorrent GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes
+    GetObjectVersionForReplication GetObjectVersionTagging GetObjectVersionTorrent InitiateReplication
+    ListMultipartUploadParts ObjectOwnerOverrideToBucketOwner PutObject PutObjectAcl PutObjectLegalHold
+    PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging ReplicateDelete
+    ReplicateObject ReplicateTags RestoreObject UpdateObjectEncryption`,
 };
 const isLevel = (name: string): name is ActionLevel => name in names;
 

@@ -92,12 +92,13 @@ async function changeReserved(
 ): Promise<KeyOutcome> {
   const turns = ctx.caches.of(WritersInTurn);
   const name = `${change.bucket.id} ${change.key}`;
-  const trial: Trial = { bucket: change.bucket, reservation, number: 0 };
+  const trial: Trial = { bucket: change.bucket, reservation, known: change.known };
   const outcome = turns.lines.has(name) ? undefined : await tryChange(ctx, change, trial);
   if (outcome !== undefined) return outcome;
+  trial.known = undefined;
   return turns.run([name], async () => {
-    for (trial.number = 1; trial.number < attemptsMax; trial.number += 1) {
-      if (trial.number >= eagerAttempts) await pause(ctx, trial.number);
+    for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
+      if (attempt >= eagerAttempts) await pause(ctx, attempt);
       const later = await tryChange(ctx, change, trial);
       if (later !== undefined) return later;
     }
@@ -105,17 +106,17 @@ async function changeReserved(
   });
 }
 
-/** An attempt of a change, and what the next one starts with. */
+/** What the next attempt of a change starts with. */
 interface Trial {
   bucket: BucketRow;
   readonly reservation: Reservation;
-  number: number;
+  known: ReadHead | undefined;
 }
 
 /** Undefined where another writer came first. */
 async function tryChange(ctx: CommitCtx, change: KeyChange, trial: Trial): Promise<KeyOutcome | undefined> {
   const { bucket, reservation } = trial;
-  const known = trial.number === 0 && bucket.versioning !== 'Suspended' ? change.known : undefined;
+  const known = bucket.versioning === 'Suspended' ? undefined : trial.known;
   const state =
     known === undefined
       ? await readState(ctx, bucket, change.key)

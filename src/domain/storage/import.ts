@@ -202,13 +202,16 @@ async function importObject(
 /** @throws DataUnavailable where the upstream is away, QuotaExceeded where the bucket is full: a later run continues */
 async function importSound(ctx: Ctx, listed: UnmanagedObject, options: ImportOptions): Promise<ObjectResult> {
   const { bucket, cluster, again } = options;
-  const { key } = listed;
+  const { key, size } = listed;
   if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
     return 'skipped';
   // Check the head before calling the upstream, because in a second run most keys have a version.
   const seen = await findHead(ctx.metadata, bucket, key);
   const standing = standingFor(seen?.row, listed, { cluster, again });
   if (standing !== undefined) return standing;
+  const allowed = bucket.quota?.maxBytesPerObject ?? 0;
+  if (allowed > 0 && size > allowed)
+    return { failed: `it has ${size} bytes, and maxBytesPerObject of the bucket is ${allowed}` };
   const described = await describe(ctx, listed, options);
   if (described === undefined) return 'skipped';
   if (described instanceof Error) return { failed: described.message };
@@ -219,17 +222,14 @@ async function importSound(ctx: Ctx, listed: UnmanagedObject, options: ImportOpt
   return commitImport(ctx, { details, headers }, options);
 }
 
-/** An error that is about this object alone. */
+/** @returns an error that is about this object alone; undefined where the object is gone */
 async function describe(
   { bytes }: Ctx,
   listed: UnmanagedObject,
-  { bucket, cluster, headers, signal }: ImportOptions,
+  { cluster, headers, signal }: ImportOptions,
 ): Promise<UnmanagedDetails | Error | undefined> {
-  const allowed = bucket.quota?.maxBytesPerObject ?? 0;
-  if (allowed > 0 && listed.size > allowed)
-    return new Error(`it has ${listed.size} bytes, and maxBytesPerObject of the bucket is ${allowed}`);
+  if (!headers) return { ...listed, system: {}, user: {} };
   try {
-    if (!headers) return { ...listed, system: {}, user: {} };
     return await bytes.foreign?.describe(cluster, listed.key, signal);
   } catch (cause) {
     if (signal.aborted || cause instanceof DataUnavailable || !(cause instanceof Error)) throw cause;

@@ -454,7 +454,8 @@ function requireUploads<T>({
 }: {
   readonly bytes: { readonly uploads?: T | undefined };
 }): T {
-  if (uploads === undefined) throw new Error('the store of these parts is not configured');
+  if (uploads === undefined)
+    throw new Error('the parts of this upload lie in a store that is not configured');
   return uploads;
 }
 
