@@ -199,3 +199,16 @@ test.each([130_000, 256 * 1024, 1_048_576, 4_000_000])(
     expect(memory?.byteLength).toBeLessThanOrEqual(64 * 1024);
   },
 );
+
+test('a read leaves little memory to the garbage collector', async () => {
+  const chunk = await put(fixture.store, 'large.0', 1024 * 1024);
+  const readOnce = async (): Promise<number> => {
+    const before = process.memoryUsage().arrayBuffers;
+    for await (const bytes of fixture.store.read(chunk, whole(chunk))) expect(bytes.length).toBeGreaterThan(0);
+    return process.memoryUsage().arrayBuffers - before;
+  };
+  const growth: number[] = [];
+  for (let n = 0; n < 50; n++) growth.push(await readOnce());
+  // The first read fills the pool, and some are interrupted by the collector.
+  expect(growth.sort((a, b) => a - b)[25]).toBeLessThan(16 * 1024);
+});

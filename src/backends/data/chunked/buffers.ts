@@ -95,11 +95,21 @@ export interface LoanedRing extends BufferRing {
   readonly pieceBytes: number;
   /** Where nothing reads the arrays any more. */
   release(): void;
-  /**
-   * Where a consumer requests the end of a range while it still reads its last array: a longer stream then goes on with
-   * another range, whose ring may get these buffers. That one array stays the consumer's.
-   */
+  /** Where a consumer stops early, and may still read the last array. */
   releaseButLast(): void;
+}
+
+const tailBytes = 4096;
+
+/**
+ * The last array of a stream. A consumer may still read it when it requests the end, so it is yielded as a view without its end, and a
+ * copy of that, which stays the consumer's: all buffers can be released then. The copy is short because the garbage collector frees it
+ * late, and would collect the whole heap after some 30 MiB of such arrays.
+ */
+export function* lastArrays(bytes: Uint8Array): Generator<Uint8Array> {
+  const at = Math.max(0, bytes.length - tailBytes);
+  if (at > 0) yield bytes.subarray(0, at);
+  yield new Uint8Array(bytes.subarray(at));
 }
 
 /** @param count how many are valid at a time, the one that is being filled included */

@@ -22,7 +22,7 @@ import {
   unreachable,
 } from '../../../ports/object-bytes.ts';
 import type { WriteBudget } from '../write-budget.ts';
-import { loanedRing } from './buffers.ts';
+import { lastArrays, loanedRing } from './buffers.ts';
 import { writeChunks } from './write-chunks.ts';
 
 /** References handed to a store in one call. */
@@ -306,6 +306,7 @@ async function* readAcross(
 ): AsyncGenerator<Uint8Array> {
   const buffers = loanedRing(buffersOfStream);
   let ahead: Begun | undefined;
+  let hasEnded = false;
   try {
     for (const [at, piece] of pieces.entries()) {
       const { iterator, first } = ahead ?? begin(store, piece, { signal, buffers });
@@ -317,7 +318,8 @@ async function* readAcross(
           left -= step.value.length;
           const following = left === 0 ? pieces[at + 1] : undefined;
           if (following) ahead = begin(store, following, { signal, buffers });
-          yield step.value;
+          if (left === 0 && following === undefined) yield* lastArrays(step.value);
+          else yield step.value;
           if (left === 0) break;
           step = await iterator.next();
         }
@@ -326,9 +328,11 @@ async function* readAcross(
         await iterator.return?.();
       }
     }
+    hasEnded = true;
   } finally {
     await abandon(ahead);
-    buffers.releaseButLast();
+    if (hasEnded) buffers.release();
+    else buffers.releaseButLast();
   }
 }
 

@@ -2,7 +2,7 @@
 import type { BufferRing } from '../../../ports/chunk-store.ts';
 import { type ByteRange, ChunkDamaged } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../crypto/node.ts';
-import { blockBytes, freshBytes, type LoanedRing, loanedRing } from '../chunked/buffers.ts';
+import { blockBytes, freshBytes, lastArrays, loanedRing } from '../chunked/buffers.ts';
 import type { Disk } from './disk.ts';
 
 /** Blocks that one reader gets at once, and those of all readers together: with many slow readers each gets less. */
@@ -37,38 +37,34 @@ export async function* readBlocks(
 ): AsyncGenerator<Uint8Array> {
   const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
-  const ring: Pick<LoanedRing, 'next' | 'releaseButLast'> =
-    buffers === undefined ? loanedRing(buffersOfRange) : { next: buffers.next, releaseButLast() {} };
+  const ring = buffers === undefined ? loanedRing(buffersOfRange) : undefined;
+  let hasEnded = false;
   readers += 1;
   try {
     for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {
       signal?.throwIfAborted();
-      count = countBlocks(last + 1 - block, buffers === undefined);
+      count = Math.min(last + 1 - block, blocksAtOnce());
       const start = block * blockBytes;
-      const end = Math.min(Math.min(block + count, last + 1) * blockBytes, size);
-      // An array that holds the whole range belongs to the consumer.
-      const isWhole = buffers === undefined && start <= range.start && block + count > last;
-      const bytes = isWhole ? freshBytes(end - start) : ring.next(end - start);
+      const end = Math.min((block + count) * blockBytes, size);
+      const isLast = block + count > last;
+      // The only block of a range that is read alone belongs to the consumer.
+      const isWhole = ring !== undefined && isLast && count === 1 && start <= range.start;
+      const bytes = isWhole ? freshBytes(end - start) : (ring ?? buffers).next(end - start);
       const got = await disk.read(fd, bytes, base + start);
       if (got !== bytes.length) throw new ChunkDamaged(`chunk ${id} is cut off at ${start + got} of ${size}`);
       verify(blocks, block, bytes);
       const from = Math.max(range.start - start, 0);
       const to = Math.min(range.end + 1 - start, bytes.length);
-      yield from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
+      const wanted = from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
+      if (ring !== undefined && isLast && !isWhole) yield* lastArrays(wanted);
+      else yield wanted;
     }
+    hasEnded = true;
   } finally {
     readers -= 1;
-    ring.releaseButLast();
+    if (hasEnded) ring?.release();
+    else ring?.releaseButLast();
   }
-}
-
-/**
- * The reader of a range that is alone keeps its last array (`releaseButLast`), and the garbage collector frees it late.
- * So that array is one block: for long ones the whole heap is collected so often that it costs more than the read.
- */
-function countBlocks(left: number, isAlone: boolean): number {
-  const count = Math.min(left, blocksAtOnce());
-  return isAlone && count === left && count > 1 ? count - 1 : count;
 }
 
 function verify({ id, crcs }: Blocks, first: number, bytes: Uint8Array): void {
