@@ -1,8 +1,8 @@
 /** The contract of chunk stores (src/ports/chunk-store.ts), as laws over a fresh store for each case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { loanedRing } from '../../src/backends/data/chunked/buffers.ts';
 import { findExtents } from '../../src/backends/data/chunked/chunked.ts';
+import { loanedRing } from '../../src/base/loaned-buffers.ts';
 import type { ChunkRef, ChunkStore, StoredChunk } from '../../src/ports/chunk-store.ts';
 import {
   type ByteRange,

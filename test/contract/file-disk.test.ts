@@ -204,7 +204,8 @@ test('a read leaves little memory to the garbage collector', async () => {
   const chunk = await put(fixture.store, 'large.0', 1024 * 1024);
   const readOnce = async (): Promise<number> => {
     const before = process.memoryUsage().arrayBuffers;
-    for await (const bytes of fixture.store.read(chunk, whole(chunk))) expect(bytes.length).toBeGreaterThan(0);
+    for await (const bytes of fixture.store.read(chunk, whole(chunk)))
+      expect(bytes.length).toBeGreaterThan(0);
     return process.memoryUsage().arrayBuffers - before;
   };
   const growth: number[] = [];

@@ -72,7 +72,7 @@ test('the record layer and the spare buffers work while there is no Buffer, and 
     delete globalThis.Buffer;
     const start = globalThis.setTimeout;
     globalThis.setTimeout = (...args) => (start(...args), 1);
-    const { Buffers } = await import(${load('src/backends/data/chunked/buffers.ts')});
+    const { Buffers } = await import(${load('src/base/loaned-buffers.ts')});
     const { sqliteStore } = await import(${load('src/backends/metadata/records/sqlite.ts')});
     const { systemClock } = await import(${load('src/ports/clock.ts')});
     const { systemRandom } = await import(${load('src/ports/random.ts')});

@@ -5,6 +5,7 @@
  * off does not decrypt.
  */
 
+import { loanedRing } from '../../base/loaned-buffers.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import { type CipherKey, nonceBytes, tagBytes } from '../../ports/cryptography.ts';
 import { type ByteRange, ChunkDamaged, type Extent } from '../../ports/object-bytes.ts';
@@ -13,8 +14,8 @@ import { type ByteRange, ChunkDamaged, type Extent } from '../../ports/object-by
 export const segmentBytes = 64 * 1024;
 /** Bytes of content in a whole segment. */
 export const contentBytes = segmentBytes - tagBytes;
-/** The largest number of segments that are yielded as one array. */
-const groupMax = 4;
+/** The longest array that is decrypted at once. */
+const groupBytes = 4 * segmentBytes;
 
 export const encryptedSize = (size: number): number => size + Math.ceil(size / contentBytes) * tagBytes;
 export const decryptedSize = (size: number): number => size - Math.ceil(size / segmentBytes) * tagBytes;
@@ -23,26 +24,8 @@ export const decryptedSize = (size: number): number => size - Math.ceil(size / s
 export const contentSize = ({ size }: Extent, encryption: Encryption | undefined): number =>
   encryption === undefined ? size : decryptedSize(size);
 
-/** Two alternating buffers: the consumer reads one while the next segment is written into the other. */
-class TwoBuffers {
-  readonly #buffers: Uint8Array<ArrayBuffer>[] = [new Uint8Array(0), new Uint8Array(0)];
-  #turn = 0;
-
-  next(length: number): Uint8Array {
-    this.#turn = 1 - this.#turn;
-    let buffer = this.#buffers[this.#turn] as Uint8Array<ArrayBuffer>;
-    if (buffer.length < length) {
-      buffer = new Uint8Array(length);
-      this.#buffers[this.#turn] = buffer;
-    }
-    return buffer.subarray(0, length);
-  }
-
-  /** Frees their memory immediately: for so much garbage the runtime would collect its whole heap every few dozen reads. */
-  free(): void {
-    for (const { buffer } of this.#buffers) buffer.transfer(0);
-  }
-}
+/** The consumer reads one array while the next one is filled. */
+const buffersOfStream = 2;
 
 function buildNonce(index: number, isLast: boolean): Uint8Array {
   const nonce = new Uint8Array(nonceBytes);
@@ -59,40 +42,51 @@ export async function* encryptSegments(
   source: AsyncIterable<Uint8Array>,
   key: CipherKey,
 ): AsyncGenerator<Uint8Array> {
-  const buffers = new TwoBuffers();
+  const buffers = loanedRing(buffersOfStream);
   const begun = new Segment(contentBytes);
   let index = 0;
   const seal = async (content: Uint8Array, isLast: boolean): Promise<Uint8Array> => {
-    const into = buffers.next(content.length + tagBytes);
+    const length = content.length + tagBytes;
+    const into = isLast && index === 0 ? new Uint8Array(length) : buffers.next(length);
     await key.encrypt(content, { nonce: buildNonce(index++, isLast), into });
     return into;
   };
   /** The first array until a second one arrives. Most contents are a single array and need no copy. */
   let only: Uint8Array | undefined;
-  for await (const piece of source) {
-    if (index === 0 && begun.length === 0 && only === undefined && piece.length <= contentBytes) {
-      only = piece;
-      continue;
+  try {
+    for await (const piece of source) {
+      if (index === 0 && begun.length === 0 && only === undefined && piece.length <= contentBytes) {
+        only = piece;
+        continue;
+      }
+      if (only !== undefined) begun.add(only);
+      only = undefined;
+      // Seal a segment only when more content follows, because only the very last one is marked as the last.
+      for (let rest = piece; rest.length > 0; ) {
+        if (begun.isFull) yield await seal(begun.take(), false);
+        if (begun.length === 0 && rest.length > contentBytes) {
+          yield await seal(rest.subarray(0, contentBytes), false);
+          rest = rest.subarray(contentBytes);
+        } else rest = begun.add(rest);
+      }
     }
-    if (only !== undefined) begun.add(only);
-    only = undefined;
-    // Seal a segment only when more content follows, because only the very last one is marked as the last.
-    for (let rest = piece; rest.length > 0; ) {
-      if (begun.isFull) yield await seal(begun.take(), false);
-      if (begun.length === 0 && rest.length > contentBytes) {
-        yield await seal(rest.subarray(0, contentBytes), false);
-        rest = rest.subarray(contentBytes);
-      } else rest = begun.add(rest);
+    const last = only ?? begun.take();
+    if (last.length > 0) {
+      const isOnly = index === 0;
+      const sealed = await seal(last, true);
+      yield* isOnly ? [sealed] : buffers.last(sealed);
     }
+  } finally {
+    begun.buffers.release();
+    buffers.releaseButLast();
   }
-  const last = only ?? begun.take();
-  if (last.length > 0) yield await seal(last, true);
 }
 
 /** A buffer that collects one segment from pieces. */
 class Segment {
   length = 0;
   readonly #size: number;
+  readonly buffers = loanedRing(1);
   #bytes: Uint8Array | undefined;
 
   constructor(size: number) {
@@ -105,7 +99,7 @@ class Segment {
 
   /** Takes what fits, and returns the rest. */
   add(piece: Uint8Array): Uint8Array {
-    this.#bytes ??= new Uint8Array(this.#size);
+    this.#bytes ??= this.buffers.next(this.#size);
     const fitting = piece.subarray(0, this.#size - this.length);
     this.#bytes.set(fitting, this.length);
     this.length += fitting.length;
@@ -145,45 +139,49 @@ export async function* decryptSegments(
   const firstIndex = Math.floor(range.start / contentBytes);
   const start = firstIndex * segmentBytes;
   const end = Math.min((Math.floor(range.end / contentBytes) + 1) * segmentBytes, size) - 1;
-  const buffers = new TwoBuffers();
+  const buffers = loanedRing(buffersOfStream);
   let index = firstIndex;
   let left = end - start + 1;
-  for await (const group of wholeSegments(encrypted.read({ start, end }), left)) {
-    left -= group.length;
-    const groupStart = index * contentBytes;
-    const length = decryptedSize(group.length);
-    // The consumer still has the last array when it requests the end.
-    const into = left === 0 ? new Uint8Array(length) : buffers.next(length);
-    for (let at = 0, to = 0; at < group.length; at += segmentBytes, to += contentBytes, index += 1) {
-      const segment = group.subarray(at, at + segmentBytes);
-      const how = {
-        nonce: buildNonce(index, index === lastIndex),
-        into: into.subarray(to, to + segment.length - tagBytes),
-      };
-      if (!(await key.decrypt(segment, how))) throw new ChunkDamaged(`segment ${index} is not authentic`);
+  try {
+    for await (const group of wholeSegments(encrypted.read({ start, end }), left)) {
+      left -= group.length;
+      const groupStart = index * contentBytes;
+      const length = decryptedSize(group.length);
+      const isWhole = index === firstIndex && left === 0 && length <= contentBytes;
+      const into = isWhole ? new Uint8Array(length) : buffers.next(length);
+      for (let at = 0, to = 0; at < group.length; at += segmentBytes, to += contentBytes, index += 1) {
+        const segment = group.subarray(at, at + segmentBytes);
+        const how = {
+          nonce: buildNonce(index, index === lastIndex),
+          into: into.subarray(to, to + segment.length - tagBytes),
+        };
+        if (!(await key.decrypt(segment, how))) throw new ChunkDamaged(`segment ${index} is not authentic`);
+      }
+      const requested = into.subarray(Math.max(0, range.start - groupStart), range.end + 1 - groupStart);
+      yield* left === 0 && !isWhole ? buffers.last(requested) : [requested];
     }
-    yield into.subarray(
-      Math.max(0, range.start - groupStart),
-      Math.min(into.length, range.end + 1 - groupStart),
-    );
+  } finally {
+    buffers.releaseButLast();
   }
-  buffers.free();
 }
 
 /** Cuts stored bytes into arrays of whole segments, without a copy where they arrive that way. */
 async function* wholeSegments(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Uint8Array> {
   const begun = new Segment(segmentBytes);
   let left = size;
-  for await (const piece of source) {
-    left -= piece.length;
-    if (left < 0) throw new ChunkDamaged(`${-left} bytes too many were read`);
-    let rest = begun.length > 0 ? begun.add(piece) : piece;
-    if (begun.isFull || (left === 0 && begun.length > 0)) yield begun.take();
-    const whole = left === 0 ? rest.length : rest.length - (rest.length % segmentBytes);
-    for (let at = 0; at < whole; at += groupMax * segmentBytes)
-      yield rest.subarray(at, Math.min(at + groupMax * segmentBytes, whole));
-    rest = rest.subarray(whole);
-    if (rest.length > 0) begun.add(rest);
+  try {
+    for await (const piece of source) {
+      left -= piece.length;
+      if (left < 0) throw new ChunkDamaged(`${-left} bytes too many were read`);
+      let rest = begun.length > 0 ? begun.add(piece) : piece;
+      if (begun.isFull || (left === 0 && begun.length > 0)) yield begun.take();
+      const whole = rest.subarray(0, rest.length - (left === 0 ? 0 : rest.length % segmentBytes));
+      for (let at = 0; at < whole.length; at += groupBytes) yield whole.subarray(at, at + groupBytes);
+      rest = rest.subarray(whole.length);
+      if (rest.length > 0) begun.add(rest);
+    }
+  } finally {
+    begun.buffers.release();
   }
   if (left !== 0) throw new ChunkDamaged(`${left} bytes are missing at the end`);
 }

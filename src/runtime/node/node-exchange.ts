@@ -3,9 +3,9 @@
  * body of a reply that fails midway never looks complete.
  */
 import type { Duplex } from 'node:stream';
-import { type LoanedRing, loanedRing } from '../../backends/data/chunked/buffers.ts';
 import { LoanedArrays } from '../../backends/data/chunked/write-chunks.ts';
 import { type ErrorCode, fail } from '../../base/errors.ts';
+import { type LoanedRing, loanedRing } from '../../base/loaned-buffers.ts';
 import { drawRequestId } from '../../domain/common/ids.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/render.ts';

@@ -1,4 +1,6 @@
 /** Object bytes as chunks of 4 MiB in chunk stores, one store a cluster. */
+
+import { loanedRing } from '../../../base/loaned-buffers.ts';
 import { describeError } from '../../../base/text/describe-error.ts';
 import type {
   BufferRing,
@@ -22,7 +24,6 @@ import {
   unreachable,
 } from '../../../ports/object-bytes.ts';
 import type { WriteBudget } from '../write-budget.ts';
-import { lastArrays, loanedRing } from './buffers.ts';
 import { writeChunks } from './write-chunks.ts';
 
 /** References handed to a store in one call. */
@@ -306,7 +307,6 @@ async function* readAcross(
 ): AsyncGenerator<Uint8Array> {
   const buffers = loanedRing(buffersOfStream);
   let ahead: Begun | undefined;
-  let hasEnded = false;
   try {
     for (const [at, piece] of pieces.entries()) {
       const { iterator, first } = ahead ?? begin(store, piece, { signal, buffers });
@@ -318,8 +318,7 @@ async function* readAcross(
           left -= step.value.length;
           const following = left === 0 ? pieces[at + 1] : undefined;
           if (following) ahead = begin(store, following, { signal, buffers });
-          if (left === 0 && following === undefined) yield* lastArrays(step.value);
-          else yield step.value;
+          yield* left === 0 && !following ? buffers.last(step.value) : [step.value];
           if (left === 0) break;
           step = await iterator.next();
         }
@@ -328,11 +327,10 @@ async function* readAcross(
         await iterator.return?.();
       }
     }
-    hasEnded = true;
   } finally {
-    await abandon(ahead);
-    if (hasEnded) buffers.release();
-    else buffers.releaseButLast();
+    await ahead?.first.catch(() => {});
+    await ahead?.iterator.return?.();
+    buffers.releaseButLast();
   }
 }
 
@@ -351,12 +349,6 @@ function begin(
   // Awaited in its turn; a consumer that is slow to ask must not make a failure an unhandled one.
   first.catch(() => {});
   return { iterator, first };
-}
-
-async function abandon(ahead: Begun | undefined): Promise<void> {
-  if (!ahead) return;
-  await ahead.first.catch(() => {});
-  await ahead.iterator.return?.();
 }
 
 // The remaining chunks of one extent: by their names where the store can look names up, else by its list.

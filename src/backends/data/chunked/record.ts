@@ -8,7 +8,9 @@
 
 import type { Owner } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../crypto/node.ts';
-import { blockBytes } from './buffers.ts';
+
+/** Each block of a stored record has a checksum. */
+export const blockBytes = 64 * 1024;
 
 const magic = 0x31434c53; // "SLC1"
 const version = 1;

@@ -9,8 +9,8 @@ import {
   type Owner,
   unknownSize,
 } from '../../../ports/object-bytes.ts';
-import { blockBytes } from '../chunked/buffers.ts';
 import {
+  blockBytes,
   decodeHeader,
   deriveSeed,
   describe,

@@ -1,8 +1,10 @@
 /** Chunks as objects in the pools of a Ceph cluster. */
+
+import { Buffers, freshBytes } from '../../../base/loaned-buffers.ts';
 import type { ChunkMemory, ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
-import { Buffers, blockBytes, freshBytes } from '../chunked/buffers.ts';
+import { blockBytes } from '../chunked/record.ts';
 import {
   checkOwner,
   decodeRecord,

@@ -1,6 +1,6 @@
 /** One pool, or a namespace in it, through librados. */
 import { Semaphore } from '../../../base/mutex.ts';
-import { blockBytes } from '../chunked/buffers.ts';
+import { blockBytes } from '../chunked/record.ts';
 import {
   type ClusterAddress,
   errno,

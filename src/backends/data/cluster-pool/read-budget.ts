@@ -2,7 +2,7 @@
  * Limits the memory of all readers together: with many slow ones each gets less. Every array counts from before it is read until no
  * reader uses it any more, so that slow streams that came first do not hold more than the budget.
  */
-import { blockBytes } from '../chunked/buffers.ts';
+import { blockBytes } from '../chunked/record.ts';
 
 const pieceBytesMax = 16 * blockBytes;
 /** A stream has the array that its reader uses, the one before it, and what is read ahead. */

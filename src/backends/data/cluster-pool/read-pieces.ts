@@ -1,8 +1,10 @@
 /** One stream over the pieces of several chunks, with read-ahead. */
+
+import { buffersByLength, freshBytes } from '../../../base/loaned-buffers.ts';
 import type { ChunkPiece } from '../../../ports/chunk-store.ts';
 import { ChunkDamaged, ChunkMissing } from '../../../ports/object-bytes.ts';
-import { blockBytes, buffersByLength, freshBytes } from '../chunked/buffers.ts';
 import type { Header } from '../chunked/record.ts';
+import { blockBytes } from '../chunked/record.ts';
 import { decodeRecord, verifyBlocks } from './chunk-record.ts';
 import { type Crc32c, errno, isMissing, RadosFailure, type RadosPool, type RadosRead } from './driver.ts';
 import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget.ts';

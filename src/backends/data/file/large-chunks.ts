@@ -7,8 +7,8 @@ import { type FileHandle, mkdir, open, readdir, rename, unlink } from 'node:fs/p
 import type { BufferRing, ChunkRef, StoredChunk } from '../../../ports/chunk-store.ts';
 import { type ByteRange, ChunkDamaged, ChunkMissing, type Owner } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../crypto/node.ts';
-import { blockBytes } from '../chunked/buffers.ts';
 import {
+  blockBytes,
   decodeHeader,
   deriveSeed,
   describe,

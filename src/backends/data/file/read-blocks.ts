@@ -1,8 +1,10 @@
 /** Reads the blocks that a range touches, verifies each, and yields them in pieces of at most 256 KiB. */
+
+import { freshBytes, loanedRing } from '../../../base/loaned-buffers.ts';
 import type { BufferRing } from '../../../ports/chunk-store.ts';
 import { type ByteRange, ChunkDamaged } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../crypto/node.ts';
-import { blockBytes, freshBytes, lastArrays, loanedRing } from '../chunked/buffers.ts';
+import { blockBytes } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 
 /** Blocks that one reader gets at once, and those of all readers together: with many slow readers each gets less. */
@@ -37,8 +39,9 @@ export async function* readBlocks(
 ): AsyncGenerator<Uint8Array> {
   const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
-  const ring = buffers === undefined ? loanedRing(buffersOfRange) : undefined;
-  let hasEnded = false;
+  const isAlone = buffers === undefined;
+  const own = loanedRing(buffersOfRange);
+  const { next } = buffers ?? own;
   readers += 1;
   try {
     for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {
@@ -48,22 +51,20 @@ export async function* readBlocks(
       const end = Math.min((block + count) * blockBytes, size);
       const isLast = block + count > last;
       // The only block of a range that is read alone belongs to the consumer.
-      const isWhole = ring !== undefined && isLast && count === 1 && start <= range.start;
-      const bytes = isWhole ? freshBytes(end - start) : (ring ?? buffers).next(end - start);
+      const isWhole = isAlone && isLast && count === 1 && start <= range.start;
+      const bytes = isWhole ? freshBytes(end - start) : next(end - start);
       const got = await disk.read(fd, bytes, base + start);
       if (got !== bytes.length) throw new ChunkDamaged(`chunk ${id} is cut off at ${start + got} of ${size}`);
       verify(blocks, block, bytes);
       const from = Math.max(range.start - start, 0);
       const to = Math.min(range.end + 1 - start, bytes.length);
-      const wanted = from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
-      if (ring !== undefined && isLast && !isWhole) yield* lastArrays(wanted);
-      else yield wanted;
+      const requested = from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
+      if (isAlone && isLast && !isWhole) yield* own.last(requested);
+      else yield requested;
     }
-    hasEnded = true;
   } finally {
     readers -= 1;
-    if (hasEnded) ring?.release();
-    else ring?.releaseButLast();
+    own.releaseButLast();
   }
 }
 

@@ -9,8 +9,8 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 import { crc32c } from '../../crypto/node.ts';
-import { blockBytes } from '../chunked/buffers.ts';
 import {
+  blockBytes,
   blockCount,
   deriveSeed,
   describe,

@@ -2,11 +2,9 @@
  * Large arrays that are lent again and again. Fresh ones cost more than what is copied into them: their pages have to be provided, and the
  * runtime collects its whole heap for every few dozen MiB of them.
  */
-import type { BufferRing } from '../../../ports/chunk-store.ts';
 
-/** Each block of a stored record has a checksum. Not in record.ts, whose native checksums a bundle for workerd cannot load. */
-export const blockBytes = 64 * 1024;
-
+/** The length of the shortest. */
+const shortestBytes = 64 * 1024;
 const idleMs = 5000;
 
 export class Buffers {
@@ -74,48 +72,45 @@ function free({ buffer }: Uint8Array<ArrayBuffer>): void {
 /** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
 export function buffersByLength(bytesMax: number, sparesBytesMax: number): (length: number) => Buffers {
   const loaned = Array.from(
-    { length: Math.ceil(Math.log2(bytesMax / blockBytes)) + 1 },
-    (_, power) => new Buffers(blockBytes * 2 ** power, sparesBytesMax),
+    { length: Math.ceil(Math.log2(bytesMax / shortestBytes)) + 1 },
+    (_, power) => new Buffers(shortestBytes * 2 ** power, sparesBytesMax),
   );
   return (length) => {
-    const buffers = loaned[Math.max(0, Math.ceil(Math.log2(length / blockBytes)))];
+    const buffers = loaned[Math.max(0, Math.ceil(Math.log2(length / shortestBytes)))];
     if (buffers === undefined) throw new Error(`no buffer has ${length} bytes`);
     return buffers;
   };
 }
 
-const ringBytesMax = 4 * blockBytes;
-/** Enough for most rings in use at a time: readers share a number of blocks (`read-blocks.ts`), and few bodies are joined. */
+const ringBytesMax = 4 * shortestBytes;
+/** Enough for most rings in use at a time: readers share a number of blocks (`file/read-blocks.ts`), and few bodies are joined. */
 const ringSparesBytesMax = 16 * 1024 * 1024;
 const ringBuffers = buffersByLength(ringBytesMax, ringSparesBytesMax);
 
 /** The buffers of one stream, which go back to the pool when the stream ends. */
-export interface LoanedRing extends BufferRing {
+export interface LoanedRing {
+  next(length: number): Uint8Array<ArrayBuffer>;
   /** The longest array. */
   readonly pieceBytes: number;
+  /**
+   * The last array of the stream. A consumer may still read it when it requests the end, so it is yielded as a view without its end, and a
+   * copy of that, which stays the consumer's. The copy is short because the garbage collector frees it late, and would collect the whole
+   * heap after some 30 MiB of such arrays.
+   */
+  last(bytes: Uint8Array): Iterable<Uint8Array>;
   /** Where nothing reads the arrays any more. */
   release(): void;
-  /** Where a consumer stops early, and may still read the last array. */
+  /** Where the stream ends, also early: the array of the last `next` stays the consumer's, unless `last` has copied its end. */
   releaseButLast(): void;
 }
 
 const tailBytes = 4096;
 
-/**
- * The last array of a stream. A consumer may still read it when it requests the end, so it is yielded as a view without its end, and a
- * copy of that, which stays the consumer's: all buffers can be released then. The copy is short because the garbage collector frees it
- * late, and would collect the whole heap after some 30 MiB of such arrays.
- */
-export function* lastArrays(bytes: Uint8Array): Generator<Uint8Array> {
-  const at = Math.max(0, bytes.length - tailBytes);
-  if (at > 0) yield bytes.subarray(0, at);
-  yield new Uint8Array(bytes.subarray(at));
-}
-
 /** @param count how many are valid at a time, the one that is being filled included */
 export function loanedRing(count: number): LoanedRing {
   const ring: ({ readonly from: Buffers; readonly buffer: Uint8Array<ArrayBuffer> } | undefined)[] = [];
   let turn = 0;
+  let isCopied = false;
   const release = (): void => {
     for (const borrowed of ring.splice(0)) borrowed?.from.giveBack(borrowed.buffer);
   };
@@ -133,9 +128,14 @@ export function loanedRing(count: number): LoanedRing {
       }
       return borrowed.buffer.length === length ? borrowed.buffer : borrowed.buffer.subarray(0, length);
     },
+    *last(bytes) {
+      if (bytes.length > tailBytes) yield bytes.subarray(0, -tailBytes);
+      isCopied = true;
+      yield new Uint8Array(bytes.subarray(-tailBytes));
+    },
     release,
     releaseButLast() {
-      ring[(turn + count - 1) % count] = undefined;
+      if (!isCopied) ring[(turn + count - 1) % count] = undefined;
       release();
     },
   };
