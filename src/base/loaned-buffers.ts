@@ -7,8 +7,16 @@
 const shortestBytes = 64 * 1024;
 const idleMs = 5000;
 
+interface Runtime {
+  readonly Buffer?: { allocUnsafeSlow(length: number): Uint8Array<ArrayBuffer> };
+  readonly navigator?: { readonly userAgent?: string };
+}
+const { Buffer: runtimeBuffers, navigator } = globalThis as Runtime;
+/** Workerd ends a timer with the request that has set it, so that spares would never be freed. */
+const endsTimers = navigator?.userAgent === 'Cloudflare-Workers';
+
 export class Buffers {
-  readonly #bytes: number;
+  readonly bytes: number;
   readonly #sparesMax: number;
   readonly #spares: Uint8Array<ArrayBuffer>[] = [];
   /** So many were not needed since the timer was set. */
@@ -17,15 +25,15 @@ export class Buffers {
 
   /** @param sparesBytesMax memory that is kept while no stream uses it */
   constructor(bytes: number, sparesBytesMax: number) {
-    this.#bytes = bytes;
-    this.#sparesMax = Math.floor(sparesBytesMax / bytes);
+    this.bytes = bytes;
+    this.#sparesMax = endsTimers ? 0 : Math.floor(sparesBytesMax / bytes);
   }
 
   /** Holds what was in it before. */
   borrow(): Uint8Array<ArrayBuffer> {
     const spare = this.#spares.pop();
     this.#unused = Math.min(this.#unused, this.#spares.length);
-    return spare ?? freshBytes(this.#bytes);
+    return spare ?? freshBytes(this.bytes);
   }
 
   giveBack(buffer: Uint8Array<ArrayBuffer>): void {
@@ -52,11 +60,6 @@ export class Buffers {
   }
 }
 
-interface RuntimeBuffers {
-  allocUnsafeSlow(length: number): Uint8Array<ArrayBuffer>;
-}
-const { Buffer: runtimeBuffers } = globalThis as { Buffer?: RuntimeBuffers };
-
 /** Not zeroed where the runtime has such arrays, and outside of its own heap, where the collector does not move it. */
 export function freshBytes(length: number): Uint8Array<ArrayBuffer> {
   if (runtimeBuffers === undefined) return new Uint8Array(length);
@@ -76,7 +79,7 @@ export function buffersByLength(bytesMax: number, sparesBytesMax: number): (leng
     (_, power) => new Buffers(shortestBytes * 2 ** power, sparesBytesMax),
   );
   return (length) => {
-    const buffers = loaned[Math.max(0, Math.ceil(Math.log2(length / shortestBytes)))];
+    const buffers = loaned.find(({ bytes }) => bytes >= length);
     if (buffers === undefined) throw new Error(`no buffer has ${length} bytes`);
     return buffers;
   };
@@ -108,25 +111,25 @@ const tailBytes = 4096;
 
 /** @param count how many are valid at a time, the one that is being filled included */
 export function loanedRing(count: number): LoanedRing {
-  const ring: ({ readonly from: Buffers; readonly buffer: Uint8Array<ArrayBuffer> } | undefined)[] = [];
+  const ring: (Uint8Array<ArrayBuffer> | undefined)[] = [];
   let turn = 0;
   let isCopied = false;
-  const release = (): void => {
-    for (const borrowed of ring.splice(0)) borrowed?.from.giveBack(borrowed.buffer);
+  const giveBack = (buffer: Uint8Array<ArrayBuffer> | undefined): void => {
+    if (buffer !== undefined) ringBuffers(buffer.length).giveBack(buffer);
   };
+  const release = (): void => ring.splice(0).forEach(giveBack);
   return {
     pieceBytes: ringBytesMax,
     next(length) {
-      const at = turn;
-      turn = (turn + 1) % count;
       const from = ringBuffers(length);
-      let borrowed = ring[at];
-      if (borrowed?.from !== from) {
-        borrowed?.from.giveBack(borrowed.buffer);
-        borrowed = { from, buffer: from.borrow() };
-        ring[at] = borrowed;
+      let buffer = ring[turn];
+      if (buffer?.length !== from.bytes) {
+        giveBack(buffer);
+        buffer = from.borrow();
+        ring[turn] = buffer;
       }
-      return borrowed.buffer.length === length ? borrowed.buffer : borrowed.buffer.subarray(0, length);
+      turn = (turn + 1) % count;
+      return from.bytes === length ? buffer : buffer.subarray(0, length);
     },
     *last(bytes) {
       if (bytes.length > tailBytes) yield bytes.subarray(0, -tailBytes);

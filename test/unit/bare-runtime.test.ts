@@ -99,3 +99,14 @@ test('the record layer and the spare buffers work while there is no Buffer, and 
     rmSync(directory, { recursive: true, force: true });
   }
 });
+
+test('in workerd, whose timers end with their requests, no spare buffer is kept', () => {
+  const script = `
+    Object.defineProperty(globalThis, 'navigator', { value: { userAgent: 'Cloudflare-Workers' } });
+    const { Buffers } = await import(${load('src/base/loaned-buffers.ts')});
+    const buffers = new Buffers(65536, 65536);
+    const buffer = buffers.borrow();
+    buffers.giveBack(buffer);
+    console.log(JSON.stringify({ keptBytes: buffer.length, isLentAgain: buffers.borrow() === buffer }));`;
+  expect(runScript(script)).toEqual({ keptBytes: 0, isLentAgain: false });
+});
