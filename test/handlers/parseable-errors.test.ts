@@ -1,4 +1,4 @@
-/** Error documents are well-formed XML, whatever the request named. */
+/** Documents without `encoding-type` are well-formed XML, whatever the request named: those of errors, and of uploads. */
 import { XMLValidator } from 'fast-xml-parser';
 import { describe, expect, test } from 'vitest';
 import { parseText } from '../../src/protocol/formats/xml-parse.ts';
@@ -58,5 +58,31 @@ describe('an error about a name with control characters', () => {
       expect(refused.status).toBeGreaterThanOrEqual(400);
       expectParseable(refused.text);
     }
+  });
+});
+
+describe('an upload of a key with characters that XML cannot have', () => {
+  test('has replies without the key, which every parser reads; the object has it', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    for (const key of ['a%01b', 'a%1F', 'a%EF%BF%BE', 'a%EF%BF%BF']) {
+      const path = `/bucket/${key}`;
+      const created = await client.post(`${path}?uploads`);
+      expectParseable(created.text);
+      expect([created.status, created.one('Key')]).toEqual([200, undefined]);
+      const query = { uploadId: created.one('UploadId') ?? '' };
+      const part = await client.put(path, { query: { ...query, partNumber: '1' }, body: 'x' });
+      const parts = await client.get(path, { query });
+      expectParseable(parts.text);
+      expect([parts.one('Key'), parts.one('PartNumber')]).toEqual([undefined, '1']);
+      const body = `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>${part.header('etag')}</ETag></Part></CompleteMultipartUpload>`;
+      const completed = await client.post(path, { query, body });
+      expectParseable(completed.text);
+      expect([completed.status, completed.one('Key')]).toEqual([200, undefined]);
+      expect(completed.one('Location')).toContain(path);
+      expect((await client.get(path)).text).toBe('x');
+    }
+    expect((await client.post('/bucket/a%09%C3%A9?uploads')).one('Key')).toBe('a\t\u00e9');
   });
 });

@@ -25,7 +25,7 @@ import {
 import { scanParts, uploadsIn } from '../../metadata/objects/uploads.ts';
 import { headSlot, type ObjectRow, type UploadIndexRow, type uploadIndex } from '../../metadata/tables.ts';
 import type { Cursor } from '../../ports/metadata-store.ts';
-import type { Infer } from '../../protocol/formats/codec.ts';
+import { type Infer, xmlKey } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { type checksumAlgorithm, type checksumType, listingPageMax } from '../../protocol/schemas/common.ts';
 import {
@@ -410,7 +410,7 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
   const names = await ownerNames(ctx, request.bucket, [session.initiator, session.owner]);
   const result: ListPartsResult = {
     Bucket: request.bucket.name,
-    Key: request.key,
+    ...xmlKey(request.key),
     UploadId: name.uploadId,
     Initiator: namedOwner(names, session.initiator),
     Owner: namedOwner(names, session.owner),

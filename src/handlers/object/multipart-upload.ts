@@ -12,7 +12,7 @@ import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { abortUpload, createUpload, openUploading, writePart } from '../../domain/uploads/upload-session.ts';
 import type { Checksum, UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
-import { readXml } from '../../protocol/formats/codec.ts';
+import { readXml, xmlKey } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { checksumNames, checksumTypes } from '../../protocol/schemas/common.ts';
@@ -87,7 +87,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   return xmlReply(
     initiateMultipartUploadResult,
     'InitiateMultipartUploadResult',
-    { Bucket: bucket.name, Key: key, UploadId: uploadId },
+    { Bucket: bucket.name, ...xmlKey(key), UploadId: uploadId },
     headers,
   );
 };
@@ -262,7 +262,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     {
       Location: formatLocation(request),
       Bucket: bucket.name,
-      Key: key,
+      ...xmlKey(key),
       ETag: quoted(result.etag),
       ...toChecksumFields(result.checksum),
     },

@@ -614,6 +614,12 @@ export const parseableText = (text: string): string =>
       : encodeURIComponent(char),
   );
 
+/**
+ * The key as a reply to a client that has sent it shows it: left out if XML cannot have it, so that a strict parser can read the rest.
+ * The public service writes a reference there, at which these parsers fail.
+ */
+export const xmlKey = (key: string): { Key?: string } => (parseableText(key) === key ? { Key: key } : {});
+
 /** For values between double quotes, where a parser turns tab and line feed into spaces. */
 export const escapeAttribute = (text: string): string =>
   escapeText(text).replace(/[\t\n]/g, (char) => `&#${char.charCodeAt(0)};`);

@@ -13,7 +13,7 @@ import {
 
 const partsMax = 10_000;
 
-export const initiateMultipartUploadResult = element({ Bucket: token, Key: text, UploadId: token });
+export const initiateMultipartUploadResult = element({ Bucket: token, Key: optional(text), UploadId: token });
 
 /** The range of a part number is the handler's to check: its error is `InvalidPart`. Clients add sizes and dates. */
 const completedPart = element({ PartNumber: int(), ETag: token, ...checksumFields }, { unknown: 'ignore' });
@@ -34,7 +34,7 @@ export const completeMultipartUpload = element(
 export const completeMultipartUploadResult = element({
   Location: text,
   Bucket: token,
-  Key: text,
+  Key: optional(text),
   ETag: token,
   ...checksumFields,
   ChecksumType: optional(checksumType),
@@ -50,7 +50,7 @@ const listedPart = element({
 
 export const listPartsResult = element({
   Bucket: token,
-  Key: text,
+  Key: optional(text),
   UploadId: token,
   Initiator: optional(owner),
   Owner: optional(owner),
