@@ -13,7 +13,7 @@ test('a cluster that is away keeps what may lie there waiting, and nothing else'
   const world = await domainWorld();
   const died = Array.from({ length: 200 }, (_, i) => ({
     prefix: `${i}.`,
-    ...(i % 4 === 3 ? {} : { cluster: i % 4 === 0 ? 'away' : 'default' }),
+    ...(i % 4 === 3 ? {} : { cluster: ['away', 'default', 'denied'][i % 4] as string }),
   }));
   const settled: string[] = [];
   const metadata = faulty(world.metadata, {
@@ -22,14 +22,15 @@ test('a cluster that is away keeps what may lie there waiting, and nothing else'
   });
   let asked = 0;
   const find: ObjectBytes['find'] = (cluster, ...prefixes) => {
-    if (cluster !== 'away') return world.bytes.find(cluster, ...prefixes);
+    if (cluster === 'default') return world.bytes.find(cluster, ...prefixes);
     asked += 1;
-    throw new DataUnavailable('away');
+    throw cluster === 'away' ? new DataUnavailable('no answer') : new Error('403');
   };
-  const bytes = faulty(world.bytes, { find, clusters: ['default', 'away'] });
-  await expect(sweep({ ...world, metadata, bytes }, never)).rejects.toThrow('away');
+  const bytes = faulty(world.bytes, { find, clusters: ['default', 'away', 'denied'] });
+  const left = /^left away \(.*no answer\),denied \(.*403\)$/;
+  await expect(sweep({ ...world, metadata, bytes }, never)).rejects.toThrow(left);
   expect(settled).toEqual(died.flatMap(({ prefix, cluster }) => (cluster === 'default' ? prefix : [])));
-  expect(asked, 'it is asked once').toBe(1);
+  expect(asked, 'each is asked once').toBe(2);
 });
 
 test('an evacuation does not wait for another whose cluster is away', async () => {
