@@ -177,10 +177,11 @@ export async function rewrapStep(context: StepCtx, state: Rewrapping): Promise<R
 }
 
 /** A bucket that other requests change each time is left, so that the others do not wait for it. */
-async function walk(ctx: Ctx, bucket: BucketRow, { state, walked }: Walk): Promise<Rewrapping> {
+async function walk(ctx: Ctx, bucket: BucketRow, at: Walk): Promise<Rewrapping> {
+  const { state, walked } = at;
   try {
-    if (walked.phase === 'uploads') return await uploadsPage(ctx, bucket, { state, walked });
-    if (walked.phase !== 'signing-key') return await versionsPage(ctx, bucket, { state, walked });
+    if (walked.phase === 'uploads') return await uploadsPage(ctx, bucket, at);
+    if (walked.phase !== 'signing-key') return await versionsPage(ctx, bucket, at);
     const outcome = await settled(ctx, () => wrapSigningKey(ctx, bucket));
     const done = [{ place: { bucket: bucket.name }, outcome }];
     return nextPhase({ state: counted(state, 'signingKeys', done), walked });

@@ -17,8 +17,6 @@ export type SweepContext = Pick<Context, 'metadata' | 'bytes' | 'config'>;
 const sweepId = 'sweep';
 /** Intents that are examined together and settled before the next ones. This bounds the memory of a walk, and a crash repeats little. */
 const intentsPerWalk = 64;
-/** Clusters and prefixes that the error of a sweep names. */
-const namedMax = 8;
 
 /**
  * Examines every abandoned intent once. No commit can apply under such an intent any more, so the rows show which of its bytes are
@@ -49,9 +47,9 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
       await context.metadata.settle(intent);
     }
   }
-  const left = [...run.away, ...run.unknown].slice(0, namedMax);
-  if (left.length > 0)
-    throw new Error(`left ${left.map(([what, why]) => `${what} (${why})`)}`, { cause: left[0]?.[1] });
+  const [first] = [...run.away, ...run.unknown];
+  if (first !== undefined)
+    throw new Error(`left ${[...run.away.keys()]} ${first.join(': ')}`, { cause: first[1] });
   return 'idle';
 }
 
