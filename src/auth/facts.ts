@@ -175,7 +175,7 @@ const requestReaders: Readonly<Record<string, Read>> = {
   's3:if-none-match': header('if-none-match'),
   's3:RequestObjectTagKeys': ({ requestTags }) => requestTags?.map(([name]) => name),
 };
-const reads: ReadonlyMap<string, Read> = new Map([
+const reads: ReadonlyMap<string, Read> = /* @__PURE__ */ new Map([
   ...Object.entries(requestReaders),
   ...Object.entries(standingReaders),
 ]);

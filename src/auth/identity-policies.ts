@@ -19,6 +19,8 @@ import type { CompiledSize } from './policy/variables.ts';
 export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
 
 const none: BroughtPolicies = { identity: [] };
+/** The annotation lets a bundler leave out those that nothing asks for. */
+/* @__NO_SIDE_EFFECTS__ */
 const onEverything = (name: string, effect: 'Allow' | 'Deny'): BroughtPolicies => ({
   identity: [
     {

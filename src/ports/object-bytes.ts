@@ -203,8 +203,12 @@ export interface UnmanagedPage {
   readonly objects: readonly UnmanagedObject[];
   /** Keys of this page that are left out, because the gateway stores its own objects there, or because they cannot be read. */
   readonly skipped: number;
-  /** The last key of the page; the next page starts after it. Undefined: this is the last page. */
+  /** Keys of this page that are no UTF-8, as the store wrote them. */
+  readonly unreadable: readonly string[];
+  /** The last key of the page that can be read; the next page starts after it. Undefined: this is the last page. */
   readonly last: string | undefined;
+  /** Names the next page where unreadable keys are behind `last`. */
+  readonly token?: string | undefined;
 }
 
 /** What the store reports about one foreign object. */
@@ -221,7 +225,13 @@ export interface UnmanagedObjects {
   /** Objects after a key, in the byte order of their keys. */
   list(
     cluster: string,
-    page: { readonly after: string; readonly max: number; readonly signal: AbortSignal },
+    page: {
+      readonly after: string;
+      /** Of the page before. */
+      readonly token?: string | undefined;
+      readonly max: number;
+      readonly signal: AbortSignal;
+    },
   ): Promise<UnmanagedPage>;
   /** Undefined for an object that does not exist, that a gateway stored, or that its HEAD does not describe. */
   describe(cluster: string, key: string, signal: AbortSignal): Promise<UnmanagedDetails | undefined>;

@@ -210,7 +210,7 @@ export const isActionQuery = (wire: Wire, path: string, query: Query): boolean =
 export const isSigningParameter = (name: string): boolean =>
   dialects.some(({ headerPrefix }) => name.toLowerCase().startsWith(headerPrefix));
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+const utf8 = /* @__PURE__ */ new TextDecoder('utf-8', { fatal: true });
 
 /**
  * The parameters of an action: URL and form together, each name once, or two readers could disagree on which counts.

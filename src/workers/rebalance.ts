@@ -20,8 +20,8 @@ import { claimSlot, findRebalance, rebalanceRows, type SlotRow } from '../metada
 import { acquireLease, LeaseLost, slotLease } from '../metadata/background/leases.ts';
 import type { ClusterRow } from '../metadata/records/clusters.ts';
 import type { TaskAmount } from '../metadata/records/tasks.ts';
-import type { Stored } from '../ports/metadata-store.ts';
-import { type ClusterView, DataUnavailable } from '../ports/object-bytes.ts';
+import { isStoreFailure, type Stored } from '../ports/metadata-store.ts';
+import type { ClusterView } from '../ports/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardRound, type Unit, unsupervised } from './worker.ts';
 
@@ -42,6 +42,8 @@ interface Round {
   readonly runAt: number;
   readonly holder: string;
   readonly pace: Pace;
+  /** Of all slots, so that a cluster that is away delays the unit once and not each slot. */
+  readonly failures: Map<string, number>;
 }
 
 /** One unit: a turn with every slot that is due and that no other process works on. */
@@ -88,7 +90,18 @@ async function openRound(
   if (leaving.length === 0 && !byWeight) return undefined;
   const unmet = await unmetOn(context, leaving);
   const now = await metadata.now();
-  return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, runAt, holder, pace };
+  const failures = new Map<string, number>();
+  return {
+    view,
+    leaving: leaving.map(({ row }) => row),
+    unmet,
+    byWeight,
+    now,
+    runAt,
+    holder,
+    pace,
+    failures,
+  };
 }
 
 /** Ends drains that are complete. Called only between passes, because a running pass has no result yet. */
@@ -104,7 +117,7 @@ async function unmetOn(
       const { chunks = 0, gcQueue } = await settleDrained(context, found);
       if (chunks > 0 && gcQueue === 0) unmet.add(id);
     } catch (cause) {
-      if (!(cause instanceof DataUnavailable)) throw cause;
+      if (isStoreFailure(cause)) throw cause;
       // The others are not to wait for it.
       context.telemetry.log('WARN', 'a cluster that is drained is unavailable', { cluster: id, cause });
     }
@@ -134,7 +147,7 @@ async function workSlot(
   { row: { slot }, signal }: { readonly row: SlotRow; readonly signal: AbortSignal },
 ): Promise<boolean> {
   const { metadata } = context;
-  const { view, byWeight, pace, holder, leaving } = round;
+  const { view, byWeight, pace, holder, leaving, failures } = round;
   const lease = await acquireLease(metadata, {
     name: slotLease('rebalance', slot),
     holder,
@@ -151,7 +164,7 @@ async function workSlot(
       view,
       clusters,
       byWeight,
-      failures: new Map<string, number>(),
+      failures,
       pace,
       signal: leaseSignal,
       movedOff,

@@ -17,7 +17,8 @@ export const rewrapKeys = inSteps<RewrapContext, undefined>({
       return { is: 'idle', nothingBefore: Number.POSITIVE_INFINITY };
     const next = await rewrapStep(context, task.state);
     await saveRewrapping(context, task, next);
-    return { is: 'busy', done: looked(next) - looked(task.state) };
+    const hasLeft = (next.left?.length ?? 0) > (task.state.left?.length ?? 0);
+    return { is: hasLeft ? 'idle' : 'busy', done: looked(next) - looked(task.state) };
   },
 });
 

@@ -79,7 +79,7 @@ const scrubInSteps = inSteps<ScrubWorkerContext, Scrubbing>({
     for (const found of added) telemetry.log('ERROR', 'stored bytes are damaged', { ...found });
     logUnread(step);
     show(context, { run: step.run, now });
-    return { is: pace.left(clock.elapsed()) > 0 && step.unread.size === 0 ? 'busy' : 'idle' };
+    return { is: pace.left(clock.elapsed()) > 0 && !budget.isEnded ? 'busy' : 'idle' };
   },
 });
 

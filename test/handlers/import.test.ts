@@ -7,6 +7,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
+import { startFaultyUpstream } from '../support/faulty-upstream.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
@@ -31,6 +32,7 @@ async function inFront({
   ...more
 }: {
   readonly prefix?: string;
+  readonly endpoint?: string;
   readonly clock?: Clock;
 } = {}): Promise<Front> {
   const there = await upstream.bucket();
@@ -326,6 +328,40 @@ describe('an import', () => {
     await operatorOf(world).must('PUT', '/buckets/bucket/quota', { ...limit, maxBytesPerObject: 0 });
     await upstream.world.client.delete(`/${there}?policy`);
     expect(await imported(world)).toEqual({ imported: 3, present: 2 });
+  });
+
+  test('counts and names keys that are no UTF-8 or too long, also where a page has no others, and imports the others', async () => {
+    await using proxy = await startFaultyUpstream(upstream.url);
+    const { world } = await inFront({ endpoint: proxy.url });
+    await using _ = world;
+    const long = 'k'.repeat(1_025);
+    const pages = [
+      ['a', '%FF1'],
+      ['%FF2', 'x%E9'],
+      ['%FF3', long, 'z'],
+    ];
+    const listing = ({ target }: { readonly target: string }) => {
+      const token = new URL(target, proxy.url).searchParams.get('continuation-token') ?? '0';
+      const keys = pages[Number(token)] ?? [];
+      const next = Number(token) + 1;
+      const contents = keys.map(
+        (key) =>
+          `<Contents><Key>${key}</Key><Size>1</Size><ETag>"e"</ETag><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>`,
+      );
+      const rest = next < pages.length ? `<NextContinuationToken>${next}</NextContinuationToken>` : '';
+      const page = `<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>${rest !== ''}</IsTruncated>${rest}${contents.join('')}</ListBucketResult>`;
+      return { status: 200, page };
+    };
+    proxy.fail(({ target }) => target.includes('list-type=2'), listing, 100);
+    const failed = new Map<string, string>();
+    const run = { headers: false, failed: (key: string, why: string) => void failed.set(key, why) };
+    expect(await imported(world, run)).toEqual({ imported: 2, failed: 5 });
+    const noText = 'the key is no UTF-8';
+    expect(Object.fromEntries(failed)).toEqual({
+      ...{ '%FF1': noText, '%FF2': noText, 'x%E9': noText, '%FF3': noText },
+      [long]: expect.stringContaining('1024 bytes'),
+    });
+    expect((await world.client.get('/bucket?list-type=2')).all('Key')).toEqual(['a', 'z']);
   });
 
   test('makes one row of a key in two concurrent runs', async () => {

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
+import { RestingClusters } from '../../src/domain/scrub/budget.ts';
 import { listedMax } from '../../src/domain/scrub/saved-scrub.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
@@ -314,6 +315,53 @@ test('a pass that cannot read a cluster is not complete: the age of the oldest u
   await toTheEnd(scrubbed);
   expect(await asked(scrubbed)).toMatchObject({ unread: 0, damaged: 0 });
   expect(ageOf()).toBeLessThan(60);
+});
+
+test('a cluster that is away delays a pass by seconds, and its contents are counted as unread and read by the next pass', async () => {
+  const settings = { SVC_POOL_CLUSTERS: 'default,away', SVC_SCRUB_RATE: '1GiB' };
+  const scrubbed = await openScrubbed('memory', settings);
+  await using world = scrubbed.world;
+  const admin = operatorOf(world);
+  for (const cluster of ['away', 'default']) {
+    await world.client.put(`/in-${cluster}`);
+    await admin.must('PUT', `/buckets/in-${cluster}/placement`, { placement: { [cluster]: 1 } });
+    for (let i = 0; i < 300; i += 1) await world.client.put(`/in-${cluster}/${i}`, { body: `${i}` });
+  }
+  await later(scrubbed.clock);
+  let attempts = 0;
+  scrubbed.altered = (pieces, { cluster }) => {
+    if (cluster !== 'away') return pieces;
+    attempts += 1;
+    return failing(new DataUnavailable('away'));
+  };
+  expect(await toTheEnd(scrubbed)).toBeLessThan(15);
+  expect(attempts).toBeLessThan(15);
+  expect(await asked(scrubbed)).toMatchObject({ state: 'done', versions: 600, unread: 300, damaged: 0 });
+  expect(await asked(scrubbed)).not.toHaveProperty('completeFrom');
+  scrubbed.altered = (pieces) => pieces;
+  await later(scrubbed.clock);
+  await toTheEnd(scrubbed);
+  expect(await asked(scrubbed)).toMatchObject({
+    completeFrom: expect.anything(),
+    versions: 600,
+    unread: 0,
+    bytes: 2 * (10 + 180 + 600),
+  });
+});
+
+test('a cluster that answers again in a pass is read again in it', async () => {
+  const clusters = new RestingClusters();
+  clusters.begin(1);
+  const ends = (at: number) => clusters.failed('away', at);
+  expect(Array.from({ length: 10 }, () => ends(0))).toEqual([...Array(8).fill(true), false, false]);
+  expect([clusters.isResting('away', 59_999), clusters.isResting('other', 0)]).toEqual([true, false]);
+  expect(clusters.isResting('away', 60_000)).toBe(false);
+  clusters.answered('away');
+  // One content that cannot be read alone.
+  expect([ends(60_000), clusters.isResting('away', 60_000)]).toEqual([false, false]);
+  expect([ends(60_001), clusters.isResting('away', 90_000)]).toEqual([false, true]);
+  clusters.begin(2);
+  expect(clusters.isResting('away', 90_000)).toBe(false);
 });
 
 test('the list of damaged content is bounded, and the count is not', async () => {

@@ -147,6 +147,58 @@ test('a version that other requests change each time is counted as failed, and t
   });
 });
 
+describe('a bucket whose row other requests change each time', () => {
+  const openContended = async () => {
+    const world = await openKmsWorld();
+    for (const bucket of ['aaa', 'hot', 'zzz']) {
+      expect((await world.client.put(`/${bucket}`)).status).toBe(200);
+      await world.rotate({ bucket, keyId: 'alias/main' });
+    }
+    let isHot = true;
+    const { context } = world;
+    const metadata = faulty(context.metadata, {
+      commit: async (at, changes, ...rest) =>
+        isHot &&
+        changes.some(
+          (change) => 'put' in change && 'signingKey' in change.put && change.put['name'] === 'hot',
+        )
+          ? { applied: false, because: 'conflict' }
+          : context.metadata.commit(at, changes, ...rest),
+    });
+    const clock = faulty(context.clock, { sleep: async () => {} });
+    const admin = world.as({ credential: operator });
+    const shown = async () => JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+    expect((await admin.post('/admin/v1/keys/rewrap')).status).toBe(202);
+    const unit = rewrapKeys({ ...context, metadata, clock });
+    const step = () => unit(new AbortController().signal);
+    const calmDown = () => {
+      isHot = false;
+    };
+    return Object.assign(world, { shown, step, calmDown });
+  };
+
+  test('is left, and the walk comes back to it after the others', async () => {
+    await using world = await openContended();
+    while ((await world.step()) === 'busy');
+    expect(await world.shown()).toMatchObject({ state: 'running' });
+    while ((await world.step()) === 'busy');
+    expect(await world.shown()).toMatchObject({ state: 'running', signingKeys: 2, failed: 0 });
+    world.calmDown();
+    while ((await world.step()) === 'busy');
+    expect(await world.shown()).toMatchObject({ state: 'done', signingKeys: 3, failed: 0, buckets: 4 });
+  });
+
+  test('counts as failed in the end', async () => {
+    await using world = await openContended();
+    for (let rests = 0; (await world.shown()).state === 'running'; rests += 1) {
+      expect(rests).toBeLessThan(30);
+      while ((await world.step()) === 'busy');
+    }
+    const lastFailure = { bucket: 'hot', reason: expect.stringContaining('OperationAborted') };
+    expect(await world.shown()).toMatchObject({ signingKeys: 2, failed: 1, buckets: 4, lastFailure });
+  });
+});
+
 describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {
   test('every stored key is wrapped again under the current version, and the same secrets and contents stay', async () => {
     const key = await makeKey();

@@ -39,6 +39,20 @@ function countTries({ states, wait }: ReturnType<typeof openStates>, victim: Sub
   return tries;
 }
 
+test('10,000 targets that take nothing rest, and a failure of another one is remembered beside them', () => {
+  const { states, wait } = openStates();
+  const names = Array.from({ length: 10_000 }, (_, n) => `peer/bucket-${n}`);
+  for (let round = 0; round < 6; round += 1) {
+    for (const name of names) states.unavailable(name, 'no answer');
+    wait(60_000);
+  }
+  for (const name of names) states.unavailable(name, 'no answer');
+  states.unavailable('peer/another', 'no answer');
+  wait(400);
+  expect(names.filter((name) => !states.isResting(name))).toEqual([]);
+  expect([states.isResting('peer/another'), states.isResting('peer/live')]).toEqual([true, false]);
+});
+
 test.each<[buckets: number, accounted: string]>([
   [50, 'of another account'],
   [1, 'of the only account'],

@@ -74,7 +74,9 @@ test.each([
   }),
   largest(rewrappings, {
     ...{ requestId: id, startedAt: at, at: { slot: at, after: bucket } },
-    bucket: { name: bucket, id, phase: 'moved', after: place },
+    bucket: { name: bucket, id, phase: 'moved', after: place, leavings: 20 },
+    // At most 1,200 characters as JSON, of three bytes each.
+    left: [{ name: bucket, id, phase: 'moved', after: { key: '€'.repeat(800) }, leavings: 20 }],
     counts: { buckets: at, signingKeys: at, objects: at, uploads: at, current: at, failed: at },
     lastFailure: { bucket, key, reason: error },
   }),

@@ -2,7 +2,7 @@
 
 const lenient = new TextDecoder('utf-8', { ignoreBOM: true });
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-const document = new TextDecoder('utf-8', { fatal: true });
+const document = /* @__PURE__ */ new TextDecoder('utf-8', { fatal: true });
 
 /** Bytes that are not UTF-8 become U+FFFD. */
 export const decodeUtf8 = (bytes: Uint8Array): string => lenient.decode(bytes);

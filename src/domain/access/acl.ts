@@ -46,8 +46,8 @@ interface CannedAcl {
   readonly changesNothing?: 'always' | 'for-own-writes';
 }
 
-const cannedAcls: ReadonlyMap<string, CannedAcl> = new Map(
-  Object.entries<CannedAcl>({
+const cannedAcls: ReadonlyMap<string, CannedAcl> = /* @__PURE__ */ new Map(
+  /* @__PURE__ */ Object.entries<CannedAcl>({
     private: { beside: () => [], changesNothing: 'for-own-writes' },
     'public-read': { beside: () => [toGroup('AllUsers', 'READ')] },
     'public-read-write': { beside: () => [toGroup('AllUsers', 'READ'), toGroup('AllUsers', 'WRITE')] },

@@ -94,8 +94,8 @@ const refusalsMax = 16;
 const probesMax = 4;
 /** Tenants of an account, or accounts, that begin to rest without a success in between: then the account, or the target, rests. */
 const restingMax = 2;
-/** Targets of the settings, and some that earlier settings had. */
-const targetsMax = 1_024;
+/** A destination of replication is a target too, and tenants choose these. One that is forgotten is tried again without a rest. */
+const targetsMax = 16_384;
 const knownTenantsMax = 10_000;
 const knownAccountsMax = 1_000;
 const errorMax = 300;

@@ -36,6 +36,66 @@ export class ScrubBudget {
   end(): void {
     this.#isOver = true;
   }
+
+  /** Whether `end` was called: the next step waits a moment. */
+  get isEnded(): boolean {
+    return this.#isOver;
+  }
+}
+
+/** A cluster whose reads fail ends so many steps of a pass. */
+const pausesMax = 8;
+/** The first rest after these; it doubles with each further failure in a row. */
+const restMs = { first: 30_000, max: 5 * 60_000 } as const;
+
+interface Failures {
+  readonly pauses: number;
+  readonly inRow: number;
+  readonly restMs: number;
+  /** By a monotonic clock (ms). */
+  readonly until: number;
+}
+
+const noFailures: Failures = { pauses: 0, inRow: 0, restMs: 0, until: Number.NEGATIVE_INFINITY };
+
+/**
+ * The clusters whose reads fail in a pass. The first failures of a cluster end a step each, so that a short outage leaves few contents
+ * unread. After these the cluster rests: its contents are passed over without a read, so that those of other clusters do not wait.
+ */
+export class RestingClusters {
+  readonly #failures = new Map<string, Failures>();
+  #pass: number | undefined;
+
+  /** @param pass when it began */
+  begin(pass: number): void {
+    if (this.#pass !== pass) this.#failures.clear();
+    this.#pass = pass;
+  }
+
+  isResting(cluster: string, elapsed: number): boolean {
+    return elapsed < (this.#failures.get(cluster) ?? noFailures).until;
+  }
+
+  /** @returns whether the step ends */
+  failed(cluster: string, elapsed: number): boolean {
+    const former = this.#failures.get(cluster) ?? noFailures;
+    const inRow = former.inRow + 1;
+    const isPause = former.pauses < pausesMax;
+    // One failure after a success may be about the one extent.
+    const rest = isPause || inRow < 2 ? 0 : Math.min(2 * former.restMs || restMs.first, restMs.max);
+    this.#failures.set(cluster, {
+      pauses: former.pauses + (isPause ? 1 : 0),
+      inRow,
+      restMs: rest,
+      until: elapsed + rest,
+    });
+    return isPause;
+  }
+
+  answered(cluster: string): void {
+    const former = this.#failures.get(cluster);
+    if (former !== undefined) this.#failures.set(cluster, { ...noFailures, pauses: former.pauses });
+  }
 }
 
 /** Limits bytes per second. Unused budget expires after two seconds; overdrawn budget delays the next read. */

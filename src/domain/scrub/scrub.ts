@@ -23,7 +23,7 @@ import { isAhead } from '../common/clock-skew.ts';
 import { versionTime } from '../common/ids.ts';
 import { type ReadFault, readFault } from '../fsck/bytes.ts';
 import { comparableMd5 } from '../fsck/rows.ts';
-import type { ScrubBudget } from './budget.ts';
+import { RestingClusters, type ScrubBudget } from './budget.ts';
 import type {
   DamagedContent,
   ScrubCounts,
@@ -33,7 +33,7 @@ import type {
   WithinUpload,
 } from './saved-scrub.ts';
 
-type ScrubContext = Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
+type ScrubContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock'>;
 
 const pageRows = 100;
 const fromItsBeginning = { read: 0, damagedChunks: 0 };
@@ -57,6 +57,7 @@ interface StepOptions {
 
 export class Scrub {
   readonly #context: ScrubContext;
+  readonly #clusters = new RestingClusters();
   #digest: Digest | undefined;
 
   constructor(context: ScrubContext) {
@@ -64,7 +65,9 @@ export class Scrub {
   }
 
   async step(run: ScrubRun, options: StepOptions): Promise<ScrubStep> {
-    const reader = new ContentReader(this.#context, { ...options, run, digest: this.#digest });
+    const clusters = this.#clusters;
+    clusters.begin(run.startedAt);
+    const reader = new ContentReader(this.#context, { ...options, run, clusters, digest: this.#digest });
     const walk = new Walk(this.#context, { ...options, reader, startedAt: run.startedAt });
     let { position } = run;
     while (position.at !== 'done' && !options.budget.isSpent) position = await walk.on(position);
@@ -212,11 +215,12 @@ interface ReaderOptions {
   /** Store time. */
   readonly now: number;
   readonly signal: AbortSignal;
+  readonly clusters: RestingClusters;
   readonly digest: Digest | undefined;
 }
 
 class ContentReader {
-  readonly #context: Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
+  readonly #context: ScrubContext;
   readonly #options: ReaderOptions;
   /** The digest of the content in which the budget ended. */
   digest: Digest | undefined;
@@ -225,7 +229,7 @@ class ContentReader {
   /** The reason why something could not be read, by cluster or by name. */
   readonly unread = new Map<string, string>();
 
-  constructor(context: Pick<Context, 'metadata' | 'bytes' | 'hasher'>, options: ReaderOptions) {
+  constructor(context: ScrubContext, options: ReaderOptions) {
     this.#context = context;
     this.#options = options;
     this.digest = options.digest;
@@ -250,7 +254,7 @@ class ContentReader {
   }
 
   async #read(content: Content, within: Within): Promise<Within | undefined> {
-    const { budget, signal } = this.#options;
+    const { budget, signal, clusters } = this.#options;
     let { read, damagedChunks } = within;
     let digest = this.#digestFor(content, read);
     let looked = content;
@@ -258,6 +262,7 @@ class ContentReader {
       const got = await readOn(this.#context, looked.extents(), {
         from: read,
         budget,
+        clusters,
         signal,
         take: (bytes) => digest?.md5.update(bytes),
         onChunk: () => {
@@ -270,6 +275,10 @@ class ContentReader {
       if (got.ended === 'budget') {
         if (digest !== undefined) this.digest = Object.assign(digest, { read: got.read });
         return { read: got.read, damagedChunks };
+      }
+      if (got.ended === 'rest') {
+        this.passOver(got.cluster, 'its last reads failed');
+        return undefined;
       }
       if (got.ended === 'whole') {
         if (digest !== undefined) await this.#compare(looked, digest);
@@ -288,8 +297,9 @@ class ContentReader {
       }
       const { kind, detail } = got.fault;
       if (kind === 'unreadable' || now.revision !== looked.revision) {
-        this.passOver(got.extent.cluster, detail);
-        budget.end();
+        const { cluster } = got.extent;
+        this.passOver(cluster, detail);
+        if (clusters.failed(cluster, this.#context.clock.elapsed())) budget.end();
         return undefined;
       }
       damagedChunks += 1;
@@ -351,10 +361,11 @@ const stepBytes = 1024 * 1024;
 /** For a store whose every request costs money. */
 const requestBytes = 16 * 1024 * 1024;
 
-/** `read`: the position that was reached; `next`: the beginning of the chunk after a fault. */
+/** `read`: the position that was reached; `next`: the beginning of the chunk after a fault; `rest`: the next extent is on a cluster that rests. */
 type ReadOn =
   | { readonly ended: 'whole'; readonly read: number }
   | { readonly ended: 'budget'; readonly read: number }
+  | { readonly ended: 'rest'; readonly cluster: string }
   | {
       readonly ended: 'fault';
       readonly read: number;
@@ -366,6 +377,7 @@ type ReadOn =
 interface ReadOnOptions {
   readonly from: number;
   readonly budget: ScrubBudget;
+  readonly clusters: RestingClusters;
   readonly signal: AbortSignal;
   /** Gets the bytes in order; an array is valid during the call only. */
   readonly take?: (bytes: Uint8Array) => void;
@@ -375,9 +387,9 @@ interface ReadOnOptions {
 }
 
 async function readOn(
-  { bytes }: Pick<Context, 'bytes'>,
+  { bytes, clock }: Pick<Context, 'bytes' | 'clock'>,
   extents: AsyncIterable<Extent>,
-  { from, budget, signal, take, onChunk, onBytes }: ReadOnOptions,
+  { from, budget, clusters, signal, take, onChunk, onBytes }: ReadOnOptions,
 ): Promise<ReadOn> {
   const { pieceBytes } = bytes;
   const step = Number.isFinite(pieceBytes) ? Math.min(stepBytes, pieceBytes) : requestBytes;
@@ -387,6 +399,8 @@ async function readOn(
   for await (const extent of extents) {
     for (let at = Math.max(0, from - begin); at < extent.size; ) {
       signal.throwIfAborted();
+      const { cluster } = extent;
+      if (clusters.isResting(cluster, clock.elapsed())) return { ended: 'rest', cluster };
       if (budget.isSpent) return { ended: 'budget', read: begin + at };
       const endOfChunk = chunkEnd(at, extent.size);
       const end = Math.min(endOfChunk, at + step);
@@ -399,6 +413,7 @@ async function readOn(
         }
         if (got !== end - at) throw new ChunkMissing(`extent ${extent.id} ends before byte ${end - 1}`);
         onBytes(got);
+        clusters.answered(cluster);
       } catch (cause) {
         if (signal.aborted) throw cause;
         const fault = readFault(cause);

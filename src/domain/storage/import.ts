@@ -3,6 +3,7 @@
  * docs/adr/0015-import-of-upstream-objects.md). The position is saved, so that a run resumes after a kill.
  */
 import { inParallel } from '../../base/concurrency.ts';
+import { type ErrorCode, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findReleased } from '../../metadata/background/queues.ts';
 import { findSoundTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
@@ -14,7 +15,7 @@ import {
   type ObjectHeaders,
   type ObjectRow,
 } from '../../metadata/tables.ts';
-import { MetadataDamaged } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, RowTooLong } from '../../ports/metadata-store.ts';
 import {
   DataUnavailable,
   type Extent,
@@ -22,7 +23,6 @@ import {
   type UnmanagedObject,
 } from '../../ports/object-bytes.ts';
 import { mayBeEmptied } from '../clusters/cluster-states.ts';
-import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { inlineExtents } from '../common/garbage.ts';
 import { drawId, drawVersion } from '../common/ids.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
@@ -93,26 +93,38 @@ export async function importBucket(ctx: Ctx, run: ImportRun): Promise<ImportCoun
     await savePosition(ctx, run, { name, state });
     run.progress(state);
   };
-  for (let isLast = false; !isLast; ) {
-    const { objects, skipped, last } = await list(ctx, run, state.after);
+  for (let isLast = false, token: string | undefined; !isLast; ) {
+    const page = await list(ctx, run, { after: state.after, token });
+    const { objects, skipped, unreadable, last } = page;
     isLast = last === undefined;
+    token = page.token;
     for (let from = 0; from < objects.length; from += batchMax) {
       const batch = objects.slice(from, from + batchMax);
       const counts = await importBatch(ctx, run, { batch, counts: state.counts });
       await keep({ after: batch.at(-1)?.key ?? state.after, counts });
     }
-    const counts = { ...state.counts, skipped: state.counts.skipped + skipped };
+    for (const key of unreadable) run.failed(key, 'the key is no UTF-8');
+    const former = { ...begin.counts, ...state.counts };
+    const counts = {
+      ...former,
+      skipped: former.skipped + skipped,
+      failed: former.failed + unreadable.length,
+    };
     await keep({ after: last ?? state.after, counts });
   }
   await keep({ ...state, finishedAt: await ctx.metadata.now() });
   return state.counts;
 }
 
-async function list(ctx: Ctx, { cluster, signal }: ImportRun, after: string) {
+async function list(
+  ctx: Ctx,
+  { cluster, signal }: ImportRun,
+  page: { readonly after: string; readonly token: string | undefined },
+) {
   signal.throwIfAborted();
   const { foreign: unmanaged } = ctx.bytes;
   if (unmanaged === undefined) throw new Error('this data backend has no objects but those of the gateway');
-  return unmanaged.list(cluster, { after, max: listedMax, signal });
+  return unmanaged.list(cluster, { ...page, max: listedMax, signal });
 }
 
 async function importBatch(
@@ -164,9 +176,9 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clusterStates' | 'cl
  * - `changed`: the same, but the run does not replace; a read of the version is refused.
  * - `present`: the key has a version or a delete marker, which stays as it is.
  * - `released`: a client deleted or replaced the version that an earlier import made from this content.
- * - `skipped`: the object is gone, another gateway stored it, or its key or headers do not fit into a row.
- * - `failed`: the upstream refuses to describe the object, it is larger than the bucket takes, or rows of its key are damaged. The others
- * are imported all the same.
+ * - `skipped`: the object is gone, or another gateway stored it.
+ * - `failed`: the upstream refuses to describe the object, it is larger than the bucket takes, its key or headers do not fit into a row, or
+ * the gateway refuses it for another reason. The others are imported all the same.
  */
 type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 'released' | 'skipped' | 'failed';
 type ObjectResult = Exclude<ImportResult, 'failed'> | { readonly failed: string };
@@ -195,16 +207,32 @@ async function importObject(
   listed: UnmanagedObject,
   options: ImportOptions,
 ): Promise<ObjectResult> {
-  const result = await unlessDamaged(() => importSound(ctx, listed, options));
-  return result instanceof MetadataDamaged ? { failed: result.message } : result;
+  try {
+    return await importSound(ctx, listed, options);
+  } catch (cause) {
+    const isOfObject =
+      cause instanceof MetadataDamaged ||
+      cause instanceof RowTooLong ||
+      (cause instanceof Refusal && !endsRun.has(cause.code));
+    if (!isOfObject) throw cause;
+    return { failed: cause.message };
+  }
 }
+
+/** Refusals that are not about one object. */
+const endsRun: ReadonlySet<ErrorCode> = new Set([
+  'QuotaExceeded',
+  'NoSuchBucket',
+  'OperationAborted',
+  'ServiceUnavailable',
+]);
 
 /** @throws DataUnavailable where the upstream is away, QuotaExceeded where the bucket is full: a later run continues */
 async function importSound(ctx: Ctx, listed: UnmanagedObject, options: ImportOptions): Promise<ObjectResult> {
   const { bucket, cluster, again } = options;
   const { key, size } = listed;
   if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
-    return 'skipped';
+    return { failed: `a key has 1 to ${keyBytesMax} bytes of UTF-8 without NUL` };
   // Check the head before calling the upstream, because in a second run most keys have a version.
   const seen = await findHead(ctx.metadata, bucket, key);
   const standing = standingFor(seen?.row, listed, { cluster, again });
@@ -218,7 +246,8 @@ async function importSound(ctx: Ctx, listed: UnmanagedObject, options: ImportOpt
   // A listing has the time in milliseconds, a header in seconds.
   const details = described.etag === listed.etag ? { ...described, modified: listed.modified } : described;
   const headers = toObjectHeaders(details);
-  if (byteLength(JSON.stringify(headers)) > headerBytesMax) return 'skipped';
+  if (byteLength(JSON.stringify(headers)) > headerBytesMax)
+    return { failed: `its headers have more than ${headerBytesMax} bytes` };
   return commitImport(ctx, { details, headers }, options);
 }
 

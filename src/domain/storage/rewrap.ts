@@ -5,7 +5,7 @@
  */
 
 import { inParallel } from '../../base/concurrency.ts';
-import { type ErrorCode, fail, Refusal } from '../../base/errors.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { keyProviderNames, keyProviders } from '../../config/keys.ts';
 import type { Context } from '../../context.ts';
@@ -42,7 +42,7 @@ import { amendVersion } from '../objects/amend-version.ts';
 import type { CommitCtx } from '../objects/commit-version.ts';
 
 /** Versions that move while the history or the live heads are read are met in the walk that follows; so the history is read twice. */
-const phases = ['uploads', 'history', 'live', 'moved'] as const;
+const phases = ['signing-key', 'uploads', 'history', 'live', 'moved'] as const;
 
 /** The bucket that is walked through, and the last row of the phase that was processed. */
 interface WalkedBucket {
@@ -50,6 +50,8 @@ interface WalkedBucket {
   readonly id: string;
   readonly phase: (typeof phases)[number];
   readonly after?: object;
+  /** How often the walk left it, because other requests changed the bucket each time. */
+  readonly leavings?: number;
 }
 
 export interface Rewrapping {
@@ -60,6 +62,8 @@ export interface Rewrapping {
   /** The place in the list of buckets. */
   readonly at: { readonly slot: number; readonly after?: string };
   readonly bucket?: WalkedBucket;
+  /** Buckets to which the walk comes back, after the others. */
+  readonly left?: readonly WalkedBucket[];
   readonly counts: RewrapCounts;
   /** Versions that the walk has read, encrypted ones or not. Absent in rows of an earlier release. */
   readonly versions?: number;
@@ -99,7 +103,6 @@ export async function leftToRewrap(
 }
 
 const name = 'all';
-const versioned = keyProviderNames.filter((provider) => keyProviders[provider].hasVersions);
 /** How long a result is kept. */
 const retentionMs = 30 * 24 * 60 * 60 * 1000;
 
@@ -114,11 +117,13 @@ export async function beginRewrapping(
   ctx: Pick<Context, 'metadata' | 'keys'>,
   { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
 ): Promise<Rewrapping> {
-  if (ctx.keys?.rewrap === undefined)
+  if (ctx.keys?.rewrap === undefined) {
+    const versioned = keyProviderNames.filter((provider) => keyProviders[provider].hasVersions);
     throw fail(
       'InvalidRequest',
       `The keys have no versions: SVC_KEY_PROVIDER must be one of ${versioned.join(', ')}.`,
     );
+  }
   const found = await findSoundTask(ctx.metadata, rewrappings, name);
   if (found !== undefined && found.state.finishedAt === undefined) return found.state;
   const startedAt = await ctx.metadata.now();
@@ -151,33 +156,55 @@ export async function saveRewrapping(
 
 const pageRows = 256;
 const atOnce = 8;
+/** Then what a bucket refuses counts as failed. A bucket that a dead process left closed opens sooner: the worker rests before each. */
+const leavingsMax = 20;
+/** As JSON, so that the state fits into its row: eight buckets or more, unless their keys are long. */
+const leftLengthMax = 1_200;
 
 /** @throws KeyFailure where the provider is unavailable; the step is repeated then */
 export async function rewrapStep(context: StepCtx, state: Rewrapping): Promise<Rewrapping> {
-  const ctx: Ctx = { ...context, unavailableKeys: new Map() };
-  const { bucket: walked } = state;
+  const { bucket: walked, left = [] } = state;
+  const mayLeave =
+    (walked?.leavings ?? 0) < leavingsMax && JSON.stringify([left, walked]).length < leftLengthMax;
+  const ctx: Ctx = { ...context, mayLeave, unavailableKeys: new Map() };
   if (walked === undefined) return enterBucket(ctx, state);
   const found = await unlessDamaged(() => findBucket(ctx.metadata, walked.name));
   if (found instanceof MetadataDamaged)
     return leaveBucket(damagedIn(ctx, state, { bucket: walked.name, found }));
   const bucket = found?.row.id === walked.id ? found.row : undefined;
   if (bucket === undefined) return leaveBucket(state);
-  return walked.phase === 'uploads'
-    ? uploadsPage(ctx, bucket, { state, walked })
-    : versionsPage(ctx, bucket, { state, walked });
+  return walk(ctx, bucket, { state, walked });
+}
+
+/** A bucket that other requests change each time is left, so that the others do not wait for it. */
+async function walk(ctx: Ctx, bucket: BucketRow, at: Walk): Promise<Rewrapping> {
+  const { state, walked } = at;
+  try {
+    if (walked.phase === 'uploads') return await uploadsPage(ctx, bucket, at);
+    if (walked.phase !== 'signing-key') return await versionsPage(ctx, bucket, at);
+    const outcome = await settled(ctx, () => wrapSigningKey(ctx, bucket));
+    const done = [{ place: { bucket: bucket.name }, outcome }];
+    return nextPhase({ state: counted(state, 'signingKeys', done), walked });
+  } catch (cause) {
+    if (!(cause instanceof Refusal) || cause.code !== 'OperationAborted') throw cause;
+    const { bucket: _, left = [], ...others } = state;
+    return { ...others, left: [...left, { ...walked, leavings: (walked.leavings ?? 0) + 1 }] };
+  }
 }
 
 async function enterBucket(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
   const next = await nextBucket(ctx.metadata, state.at);
-  if (next === undefined) return { ...state, finishedAt: await ctx.metadata.now() };
+  const [bucket, ...left] = state.left ?? [];
+  if (next === undefined)
+    return bucket === undefined
+      ? { ...state, finishedAt: await ctx.metadata.now() }
+      : { ...state, bucket, left };
   const at = { slot: next.slot, after: next.name };
   const found = await unlessDamaged(() => findBucket(ctx.metadata, next.name));
   if (found instanceof MetadataDamaged) return damagedIn(ctx, { ...state, at }, { bucket: next.name, found });
   if (found === undefined) return { ...state, at };
   const { id, name } = found.row;
-  const outcome = await settled(() => wrapSigningKey(ctx, found.row));
-  const entered = { ...state, at, bucket: { name, id, phase: phases[0] } };
-  return counted(entered, 'signingKeys', [{ place: { bucket: name }, outcome }]);
+  return walk(ctx, found.row, { state: { ...state, at }, walked: { name, id, phase: phases[0] } });
 }
 
 function damagedIn(
@@ -222,7 +249,7 @@ async function uploadsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rew
   await inParallel(atOnce, rows, async ({ row: { key, uploadId } }) => {
     done.push({
       place: { bucket: bucket.name, key },
-      outcome: await settled(() => wrapUpload(ctx, bucket, uploadId)),
+      outcome: await settled(ctx, () => wrapUpload(ctx, bucket, uploadId)),
     });
   });
   const next = counted(state, 'uploads', done);
@@ -247,7 +274,7 @@ async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Re
   await inParallel(atOnce, rows, async ({ row }) => {
     if (row.encryption?.by !== 'provider' || (isSecond && !hasMoved(row, state))) return;
     const place = { bucket: bucket.name, key: row.key };
-    done.push({ place, outcome: await settled(() => wrapVersion(ctx, bucket, { row, requestId })) });
+    done.push({ place, outcome: await settled(ctx, () => wrapVersion(ctx, bucket, { row, requestId })) });
   });
   const read = isSecond ? 0 : rows.length;
   const next = counted({ ...state, versions: (state.versions ?? 0) + read }, 'objects', done);
@@ -296,6 +323,8 @@ type StepCtx = CommitCtx & Pick<Context, 'keys' | 'telemetry'>;
 interface Ctx extends StepCtx {
   /** By id: the keys that the provider could not use in this step, and why. The rows that they wrapped fail without another call. */
   readonly unavailableKeys: Map<string, string>;
+  /** Whether the walk leaves a bucket that other requests change each time. */
+  readonly mayLeave: boolean;
 }
 
 /** `gone`: the row was deleted, or has another key now. */
@@ -329,18 +358,17 @@ async function again(
 }
 
 /**
- * Refusals that another attempt may not meet: the walk repeats the page. Not `SlowDown`, by which a client that changes one version without
- * end would stop the walk for all others.
+ * A row that cannot be changed is counted as failed, because it would stop the walk for ever. So is `SlowDown`, by which a client that changes
+ * one version without end would do that.
+ * @throws ServiceUnavailable: the walk repeats the page; OperationAborted where it may leave the bucket
  */
-const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable']);
-
-/** A row that cannot be changed is counted as failed, because it would stop the walk for ever. */
-async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
+async function settled({ mayLeave }: Ctx, work: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await work();
   } catch (cause) {
     if (cause instanceof RowTooLong || cause instanceof MetadataDamaged) return { failed: cause.message };
-    if (!(cause instanceof Refusal) || passing.has(cause.code)) throw cause;
+    if (!(cause instanceof Refusal) || cause.code === 'ServiceUnavailable') throw cause;
+    if (mayLeave && cause.code === 'OperationAborted') throw cause;
     // The bucket or the version was deleted meanwhile.
     if (cause.code.startsWith('NoSuch')) return 'gone';
     return { failed: `${cause.code}: ${cause.message}` };

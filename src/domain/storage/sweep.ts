@@ -5,8 +5,8 @@
  */
 import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
-import type { Abandoned, MetadataDamaged } from '../../ports/metadata-store.ts';
-import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
+import { type Abandoned, isStoreFailure, type MetadataDamaged } from '../../ports/metadata-store.ts';
+import type { Extent, Owner } from '../../ports/object-bytes.ts';
 import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { extentsPerTask, queueGarbage } from '../common/garbage.ts';
 import { findWhetherOwned, type Ownership, openOwnership } from '../common/ownership.ts';
@@ -22,8 +22,8 @@ const intentsPerWalk = 64;
  * Examines every abandoned intent once. No commit can apply under such an intent any more, so the rows show which of its bytes are
  * owned; the others are queued for deletion, and only then the intents are settled. If a sweep dies before that, any process
  * repeats it; bytes that are queued twice are deleted once. When a read fails it throws, and has deleted nothing whose owner is
- * unknown. An intent waits where a cluster cannot be reached, where a row that may own its bytes is damaged, or where
- * writers change the key all the time; the sweep then throws at the end.
+ * unknown. An intent waits where a cluster cannot be listed, where a row that may own its bytes is damaged, or where
+ * writers change the key all the time; the sweep then throws at the end, and its error names what it left.
  */
 export async function sweep(context: SweepContext, signal: AbortSignal): Promise<'busy' | 'idle'> {
   const abandoned = await context.metadata.abandoned();
@@ -47,8 +47,9 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
       await context.metadata.settle(intent);
     }
   }
-  const [cause] = [...run.away.values(), ...run.unknown.values()];
-  if (cause !== undefined) throw cause;
+  const [first] = [...run.away, ...run.unknown];
+  if (first !== undefined)
+    throw new Error(`left ${[...run.away.keys()]} ${first.join(': ')}`, { cause: first[1] });
   return 'idle';
 }
 
@@ -57,7 +58,7 @@ interface Run {
   /** `ownership` includes every bucket that could have been written to under the intents. */
   areBucketsListed: boolean;
   readonly signal: AbortSignal;
-  /** Clusters that cannot be reached, and why: ops that may have stored bytes there wait, the others do not. */
+  /** Clusters that cannot be listed, and why: ops that may have stored bytes there wait, the others do not. */
   readonly away: Map<string, unknown>;
   /** Prefixes of intents with bytes whose owner cannot be found now, and why. */
   readonly unknown: Map<string, MetadataDamaged | KeyChanging>;
@@ -102,7 +103,7 @@ async function examine(context: SweepContext, run: Run, place: Place): Promise<b
   try {
     return await queueUnowned(context, run, place);
   } catch (cause) {
-    if (!(cause instanceof DataUnavailable)) throw cause;
+    if (isStoreFailure(cause)) throw cause;
     away.set(place.cluster, cause);
     return true;
   }

@@ -1,7 +1,8 @@
 /** A cluster that does not answer delays work on it, and no other work. */
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
-import { DataUnavailable, type ObjectBytes } from '../../../src/ports/object-bytes.ts';
+import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
+import { DataUnavailable, type ObjectBytes, unreachable } from '../../../src/ports/object-bytes.ts';
 import { rebalance } from '../../../src/workers/rebalance.ts';
 import { extentsOn, openClusters } from '../../support/clusters.ts';
 import { domainWorld } from '../../support/domain-world.ts';
@@ -13,7 +14,7 @@ test('a cluster that is away keeps what may lie there waiting, and nothing else'
   const world = await domainWorld();
   const died = Array.from({ length: 200 }, (_, i) => ({
     prefix: `${i}.`,
-    ...(i % 4 === 3 ? {} : { cluster: i % 4 === 0 ? 'away' : 'default' }),
+    ...(i % 4 === 3 ? {} : { cluster: ['away', 'default', 'denied'][i % 4] as string }),
   }));
   const settled: string[] = [];
   const metadata = faulty(world.metadata, {
@@ -22,14 +23,15 @@ test('a cluster that is away keeps what may lie there waiting, and nothing else'
   });
   let asked = 0;
   const find: ObjectBytes['find'] = (cluster, ...prefixes) => {
-    if (cluster !== 'away') return world.bytes.find(cluster, ...prefixes);
+    if (cluster === 'default') return world.bytes.find(cluster, ...prefixes);
     asked += 1;
-    throw new DataUnavailable('away');
+    throw cluster === 'away' ? new DataUnavailable('no answer') : new Error('403');
   };
-  const bytes = faulty(world.bytes, { find, clusters: ['default', 'away'] });
-  await expect(sweep({ ...world, metadata, bytes }, never)).rejects.toThrow('away');
+  const bytes = faulty(world.bytes, { find, clusters: ['default', 'away', 'denied'] });
+  const left = /^left away,denied away: .*no answer$/;
+  await expect(sweep({ ...world, metadata, bytes }, never)).rejects.toThrow(left);
   expect(settled).toEqual(died.flatMap(({ prefix, cluster }) => (cluster === 'default' ? prefix : [])));
-  expect(asked, 'it is asked once').toBe(1);
+  expect(asked, 'each is asked once').toBe(2);
 });
 
 test('an evacuation does not wait for another whose cluster is away', async () => {
@@ -64,6 +66,49 @@ test('an evacuation does not wait for another whose cluster is away', async () =
   const left = await Promise.all(['a', 'b', 'c'].map((id) => extentsOn(world, id)));
   expect(left).toEqual([10, 10, 0]);
   expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ failed: 10 });
+});
+
+test('a cluster that is away delays a unit of rebalance once, not each of its slots, and a drain goes on whatever it answers', async () => {
+  const { world, admin } = await openClusters('a,b,c', { settings: { SVC_REBALANCE_RATE: '1TiB' } });
+  await using _ = world;
+  const { client, context } = world;
+  const buckets = Array.from({ length: 12 }, (_, i) => `bucket-${i}`);
+  expect(new Set(buckets.map(bucketSlotOf)).size).toBeGreaterThan(8);
+  for (const [i, bucket] of buckets.entries()) {
+    await client.put(`/${bucket}`);
+    const cluster = i % 2 === 0 ? 'a' : 'c';
+    await admin.must('PUT', `/buckets/${bucket}/placement`, { placement: { [cluster]: 1 } });
+    for (let n = 0; n < 10; n += 1) await client.put(`/${bucket}/${n}`, { body: `${n}` });
+  }
+  for (const id of ['a', 'c']) await admin.must('POST', `/clusters/${id}/drain`, { mode: 'evacuate' });
+  let asked = 0;
+  const bytes = faulty(context.bytes, {
+    read: (extent, ...rest) => {
+      if (extent.cluster !== 'a') return context.bytes.read(extent, ...rest);
+      asked += 1;
+      throw new DataUnavailable('no answer');
+    },
+    health: async (only) =>
+      (await context.bytes.health(only)).map((each) =>
+        each.cluster === 'a' ? { ...each, status: unreachable } : each,
+      ),
+    holdsAnything: async (cluster) => {
+      if (cluster === 'a') throw new Error('403');
+      return context.bytes.holdsAnything(cluster);
+    },
+    find: (cluster, ...prefixes) => {
+      if (cluster === 'a') throw new Error('403');
+      return context.bytes.find(cluster, ...prefixes);
+    },
+  });
+  const unit = rebalance({ ...context, bytes });
+  await unit(never);
+  // As many as move at a time.
+  expect(asked).toBeLessThanOrEqual(4);
+  for (let turn = 0; turn < 20 && (await unit(never)) === 'busy'; turn += 1);
+  await world.gc();
+  const left = await Promise.all(['a', 'b', 'c'].map((id) => extentsOn(world, id)));
+  expect(left).toEqual([60, 60, 0]);
 });
 
 test('a version whose bytes cannot be read stays alone, while its cluster answers', async () => {

@@ -34,6 +34,7 @@ export const unmanagedListing = element(
   {
     IsTruncated: bool,
     EncodingType: optional(token),
+    NextContinuationToken: optional(text),
     Contents: many(
       element(
         {

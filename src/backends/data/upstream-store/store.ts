@@ -456,25 +456,33 @@ const unmanagedObjects = (connectionTo: (cluster: string) => Connection): Unmana
       : undefined;
   },
 
-  async list(cluster, { after, max, signal }) {
+  async list(cluster, { after, token, max, signal }) {
     const connection = connectionTo(cluster);
     const query: [string, string][] = [
       ['encoding-type', 'url'],
       ['list-type', '2'],
       ['max-keys', String(max)],
     ];
-    if (after !== '') query.push(['start-after', after]);
+    if (token !== undefined) query.push(['continuation-token', token]);
+    else if (after !== '') query.push(['start-after', after]);
     const page = await retrying(connection, { signal }, async () => {
       const { bytes } = await connection.client.ask({ method: 'GET', query, signal });
       return readAnswer(unmanagedListing, 'ListBucketResult', bytes);
     });
     const decode = page.EncodingType === 'url' ? decodeKey : (key: string) => key;
     const keys = page.Contents.map(({ Key }) => decode(Key));
-    const last = keys.at(-1);
+    const last = keys.findLast((key) => key !== undefined) ?? after;
+    const isUnreadable = keys.length > 0 && keys.at(-1) === undefined;
+    // A request cannot name a key that is no UTF-8.
+    const next = isUnreadable ? page.NextContinuationToken : undefined;
+    const goesOn = isUnreadable ? next !== undefined && next !== token : last !== after && keys[0] !== after;
     // A service that ignores `start-after` would be listed from its beginning without end.
-    if (page.IsTruncated && (last === undefined || last === after || keys[0] === after))
+    if (page.IsTruncated && !goesOn)
       throw new UpstreamError(`upstream ${cluster} does not list the keys behind ${JSON.stringify(after)}`);
-    return readPage(connection, page.Contents, { keys, last: page.IsTruncated ? last : undefined });
+    return readPage(connection, page.Contents, {
+      keys,
+      ...(page.IsTruncated ? { last, token: next } : { last: undefined }),
+    });
   },
 
   async describe(cluster, key, signal) {
@@ -492,6 +500,7 @@ const unmanagedObjects = (connectionTo: (cluster: string) => Connection): Unmana
 });
 
 interface Listed {
+  readonly Key: string;
   readonly Size: number;
   readonly ETag?: string | undefined;
   readonly LastModified?: string | undefined;
@@ -501,17 +510,23 @@ interface Listed {
 function readPage(
   { prefix }: Connection,
   contents: readonly Listed[],
-  { keys, last }: { readonly keys: readonly string[]; readonly last: string | undefined },
+  {
+    keys,
+    ...next
+  }: Pick<UnmanagedPage, 'last' | 'token'> & { readonly keys: readonly (string | undefined)[] },
 ): UnmanagedPage {
+  const unreadable = contents.flatMap(({ Key }, i) => (keys[i] === undefined ? [Key] : []));
   const objects = contents.flatMap(({ Size, ETag = '', LastModified = '', StorageClass = '' }, i) => {
-    const key = keys[i] ?? '';
+    const key = keys[i];
+    if (key === undefined) return [];
     const object = { key, size: Size, etag: ETag.replaceAll('"', ''), modified: Date.parse(LastModified) };
     // Extents, the mark of the installation and the probe are below the prefix.
     const isOurs = key.startsWith(prefix);
     // A GET of an archived object is refused until it is restored there.
     return isOurs || isArchive(StorageClass) || !isSound(object) ? [] : [object];
   });
-  return { objects, skipped: contents.length - objects.length, last };
+  const skipped = contents.length - objects.length - unreadable.length;
+  return { objects, skipped, unreadable, ...next };
 }
 
 const isSound = ({ size, etag, modified }: UnmanagedObject): boolean =>
@@ -547,11 +562,11 @@ function described(headers: Readonly<Record<string, string>>): Pick<UnmanagedDet
 /** Rows keep the value of a header as its bytes, a character each; the HTTP client decodes it from UTF-8. */
 const asBytes = (value: string): string => String.fromCharCode(...new TextEncoder().encode(value));
 
-/** Some services write a space as `+`; all write a plus sign as `%2B`. */
-const decodeKey = (encoded: string): string => {
+/** Some services write a space as `+`; all write a plus sign as `%2B`. @returns undefined for a key that is no UTF-8 */
+const decodeKey = (encoded: string): string | undefined => {
   try {
     return decodeURIComponent(encoded.replaceAll('+', '%20'));
-  } catch (cause) {
-    throw new UpstreamError(`the upstream listed a key that is no UTF-8: ${encoded}`, { cause });
+  } catch {
+    return undefined;
   }
 };
