@@ -302,7 +302,10 @@ export function masterKeys(text: string): Read<readonly Uint8Array[]> {
     else keys.push(key);
   }
   if (faults.length > 0) return fault(...faults);
-  if (keys.length === 0) return fault('has no key; `openssl rand -base64 32` makes one');
+  if (keys.length === 0)
+    return fault(
+      'has no key; restore the file from its backup (`openssl rand -base64 32` makes the first key of an installation)',
+    );
   return keys.length > keysMax ? fault(`has more than ${keysMax} keys`) : value(keys);
 }
 

@@ -93,6 +93,10 @@ test('a master key that is missing is not made anew, and another one is refused'
   await rm(masterKey());
   expect(await refused()).toContain('is missing, and there is data that was sealed under it');
   expect(existsSync(masterKey())).toBe(false);
+  // A full disk or a crash may leave the file empty; a new key would open nothing that is stored.
+  await writeFile(masterKey(), '', { mode: 0o600 });
+  expect(await refused()).toContain('has no key; restore the file from its backup');
+  expect(await readFile(masterKey(), 'utf8')).toBe('');
   await writeFile(masterKey(), `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
   expect(await refused()).toMatch(/is not the key of installation [0-9a-f]{32}/);
   // The file has the new key first, which is the current one, and the former key as a further line.
