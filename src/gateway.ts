@@ -144,7 +144,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   let reply: Reply;
   let failure: Failure | undefined;
   try {
-    reply = limitUnsent(
+    reply = await limitUnsent(
       ctx,
       request,
       await runIfOpen(trace === undefined ? pipeline : { ...pipeline, ctx }, request),

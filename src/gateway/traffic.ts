@@ -95,7 +95,7 @@ type Step = IteratorResult<Uint8Array>;
  * The same body; calls `over` once with the number of bytes that were read, at its end or when the reader stops. All that wait for the
  * end of a body share one layer, and are called in turn.
  */
-export function countedBody(body: AsyncIterable<Uint8Array>, over: Over): AsyncIterable<Uint8Array> {
+export function countedBody(body: AsyncIterable<Uint8Array>, over: Over): CountedBody {
   const counted = body instanceof CountedBody ? body : new CountedBody(body);
   counted.overs.push(over);
   return counted;
@@ -104,26 +104,33 @@ export function countedBody(body: AsyncIterable<Uint8Array>, over: Over): AsyncI
 /** A class without async functions, because most replies with content have one. */
 class CountedBody implements AsyncIterableIterator<Uint8Array> {
   readonly overs: Over[] = [];
-  readonly #body: AsyncIterable<Uint8Array>;
-  #iterator: AsyncIterator<Uint8Array> | undefined;
+  readonly #iterator: AsyncIterator<Uint8Array>;
+  #first: Promise<Step> | undefined;
   #bytes = 0;
   #isOver = false;
 
   constructor(body: AsyncIterable<Uint8Array>) {
-    this.#body = body;
+    this.#iterator = body[Symbol.asyncIterator]();
   }
 
   [Symbol.asyncIterator](): this {
     return this;
   }
 
+  /** Reads the first piece before the reply has a status, so that the failure of that read is the status that is recorded. */
+  async begin(): Promise<this> {
+    this.#first = this.#iterator.next();
+    await this.#first.catch(this.#broken);
+    return this;
+  }
+
   next(): Promise<Step> {
-    this.#iterator ??= this.#body[Symbol.asyncIterator]();
-    return this.#iterator.next().then(this.#pass, this.#broken);
+    const step = this.#first ?? this.#iterator.next();
+    this.#first = undefined;
+    return step.then(this.#pass, this.#broken);
   }
 
   async return(): Promise<Step> {
-    this.#iterator ??= this.#body[Symbol.asyncIterator]();
     try {
       await this.#iterator.return?.();
     } finally {
@@ -192,8 +199,11 @@ export function assertUnsentFits(ctx: Context, request: RequestContext): void {
   if (!memory.hasSpace(bytes, findMemoryHolder(request))) throw tooMuchUnsent();
 }
 
-/** The same reply, which holds memory until it was read or its client has disconnected. @throws SlowDown for a read that does not fit */
-export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply): Reply {
+/**
+ * The same reply, which holds memory until it was read or its client has disconnected.
+ * @throws SlowDown for a read that does not fit; whatever the first read of a streamed content throws
+ */
+export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply): Awaitable<Reply> {
   const { body } = reply;
   const { method } = request.incoming.wire;
   if (method === 'HEAD' || body === undefined) return reply;
@@ -277,17 +287,17 @@ export function reserveStreamed(ctx: Context, request: RequestContext): (() => v
   return release;
 }
 
-/** The same reply, which holds its part of the memory until it was read or its client has disconnected. @throws SlowDown */
-function limitDownload(
+/** The same reply, begun, which holds its part of the memory until it was read or its client has disconnected. @throws SlowDown */
+async function limitDownload(
   ctx: Context,
   request: RequestContext,
   { reply, body }: { readonly reply: Reply; readonly body: AsyncIterable<Uint8Array> },
-): Reply {
+): Promise<Reply> {
   const length = reply.headers.find(([name]) => name.toLowerCase() === 'content-length')?.[1];
   const bytes = Math.min(length === undefined ? downloadBytesMax : Number(length), downloadBytesMax);
   if (bytes < countedReplyMin) return reply;
   const release = ctx.caches.of(StreamedContents).reserve(ctx, request, { bytes, direction: 'download' });
-  if (release !== undefined) return { ...reply, body: countedBody(body, release) };
+  if (release !== undefined) return { ...reply, body: await countedBody(body, release).begin() };
   body[Symbol.asyncIterator]()
     .return?.()
     .catch(() => {});

@@ -1,9 +1,10 @@
 /** A data cluster that does not answer: 503 with Retry-After, never a lost object or a wrong answer. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { ChunkDamaged, DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { faulty } from '../support/faulty.ts';
-import { openGateway } from '../support/gateway.ts';
+import { openGateway, operator } from '../support/gateway.ts';
 
 test('while the cluster is unavailable reads and writes answer 503 with Retry-After, and work again when it is back', async () => {
   let isAway = false;
@@ -42,3 +43,42 @@ test('while the cluster is unavailable reads and writes answer 503 with Retry-Af
   isAway = false;
   expect((await world.client.get('/bucket/key')).text).toBe('kept');
 });
+
+test.each([
+  ['a cluster that does not answer', 503, 'ServiceUnavailable', new DataUnavailable('no answer')],
+  ['a damaged block', 500, 'InternalError', new ChunkDamaged('block 0 does not match its checksum')],
+] as const)(
+  'a GET above 64 KiB that fails at its first piece, for %s, is refused and counted with the status that the client gets',
+  async (_, status, error, cause) => {
+    let isFailing = false;
+    const registry = createMetricRegistry({ version: '1', runtime: 'test' });
+    await using world = await openGateway({
+      telemetry: { ...registry, log: () => {} },
+      wrap: (context) => ({
+        ...context,
+        bytes: faulty(context.bytes, {
+          read: (extent, range, signal) => ({
+            async *[Symbol.asyncIterator]() {
+              if (isFailing) throw cause;
+              yield* context.bytes.read(extent, range, signal);
+            },
+          }),
+        }),
+      }),
+    });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'x'.repeat(200_000) });
+    isFailing = true;
+    for (const headers of [{}, { range: 'bytes=10-99999' }]) {
+      const refused = await world.client.get('/bucket/key', { headers });
+      expect([refused.status, refused.code]).toEqual([status, error]);
+    }
+    const { text } = await world.as({ credential: operator }).get('/metrics');
+    expect(text).toContain(`svc_http_operations_total{operation="GetObject",code="${status}"} 2\n`);
+    expect(text).not.toMatch(/svc_http_operations_total\{operation="GetObject",code="20/);
+    expect(text).toContain(`svc_http_refusals_total{error="${error}"} 2\n`);
+
+    isFailing = false;
+    expect((await world.client.get('/bucket/key')).text).toHaveLength(200_000);
+  },
+);
