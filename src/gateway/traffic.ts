@@ -26,20 +26,20 @@ export const countReceived = ({ body }: Incoming): number =>
 /** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
 export function countTraffic(ctx: Context, request: RequestContext, reply: Reply): Reply {
   const { operation, incoming, bucket } = request;
+  const { method } = incoming.wire;
   const key = findPaid(ctx, request, reply.status);
   const count = (amount: TrafficAmount): void => {
     if (amount.egressBytes !== undefined) countSent(ctx, bucket, amount.egressBytes);
     if (key !== undefined) ctx.caches.of(TrafficCounter).count(ctx, key, amount);
   };
   const amount: TrafficAmount = {
-    [classify(operation, incoming.wire.method)]: 1,
+    [classify(operation, method)]: 1,
     ingressBytes: countReceived(incoming),
   };
   const { body } = reply;
-  const isStreamed = typeof body === 'object' && Symbol.asyncIterator in body;
-  if (!isStreamed || incoming.wire.method === 'HEAD') {
-    const egressBytes = incoming.wire.method === 'HEAD' || isStreamed ? 0 : measure(body);
-    count({ ...amount, egressBytes });
+  const isHead = method === 'HEAD';
+  if (isHead || !isStream(body)) {
+    count({ ...amount, egressBytes: isHead || isStream(body) ? 0 : measure(body) });
     return reply;
   }
   count(amount);
@@ -87,6 +87,9 @@ const measure = (body: string | Uint8Array | undefined): number =>
   typeof body === 'string' ? utf8Length(body) : (body?.length ?? 0);
 
 // Counts the bytes of a reply that is streamed.
+
+export const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
+  typeof body === 'object' && Symbol.asyncIterator in body;
 
 type Over = (bytes: number) => Awaitable<void>;
 type Step = IteratorResult<Uint8Array>;
@@ -207,8 +210,7 @@ export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply)
   const { body } = reply;
   const { method } = request.incoming.wire;
   if (method === 'HEAD' || body === undefined) return reply;
-  if (typeof body === 'object' && Symbol.asyncIterator in body)
-    return method === 'GET' ? limitDownload(ctx, request, { reply, body }) : reply;
+  if (isStream(body)) return method === 'GET' ? limitDownload(ctx, request, { reply, body }) : reply;
   if (body.length < countedReplyMin) return reply;
   // The process has the files of the console once, for all requests.
   if (request.area === 'console') return reply;

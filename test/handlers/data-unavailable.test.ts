@@ -82,3 +82,35 @@ test.each([
     expect((await world.client.get('/bucket/key')).text).toHaveLength(200_000);
   },
 );
+
+test('probes that answer 503, and scrapes, are no requests of clients: they use none of the error budget', async () => {
+  const registry = createMetricRegistry({ version: '1', runtime: 'test' });
+  await using world = await openGateway({
+    telemetry: { ...registry, log: () => {} },
+    wrap: (context) => ({
+      ...context,
+      bytes: faulty(context.bytes, {
+        write: async () => {
+          throw new DataUnavailable('no answer');
+        },
+      }),
+    }),
+  });
+  const admin = world.as({ credential: operator });
+  expect((await world.anonymous.get('/readyz')).status).toBe(503);
+  expect((await admin.get('/readyz')).status).toBe(503);
+  expect((await world.anonymous.head('/readyz')).status).toBe(503);
+  expect((await world.anonymous.get('/healthz')).status).toBe(200);
+  expect((await world.anonymous.get('/metrics')).status).toBe(403);
+  const countOf = async (code: number): Promise<string | undefined> =>
+    (await admin.get('/metrics')).text.match(`svc_http_requests_total{code="${code}"} (.*)`)?.[1];
+  expect([await countOf(503), await countOf(200), await countOf(403)]).toEqual(['0', '0', undefined]);
+  expect((await admin.get('/metrics')).text).toContain(
+    'svc_http_operations_total{operation="area:readyz",code="503"} 3\n',
+  );
+
+  // A client gets its 503 as before, also in a bucket with the name of a probe.
+  await world.client.put('/bucket');
+  expect((await world.client.put('/bucket/readyz', { body: 'lost' })).status).toBe(503);
+  expect([await countOf(503), await countOf(200)]).toEqual(['1', '1']);
+});
