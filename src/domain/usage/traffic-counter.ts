@@ -35,6 +35,8 @@ const amounts = Object.keys(zeros) as (keyof typeof zeros)[];
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface Entry {
+  /** Its key among the entries. */
+  readonly place: string;
   readonly row: Writable<TrafficRow>;
   isWritten: boolean;
   /** False where the store may have a row of this process already, whose sums are to be added before the next write. */
@@ -80,7 +82,7 @@ export class TrafficCounter {
 
   #find(ctx: Ctx, { bucketId, bucket, requester, payer }: TrafficKey): Entry {
     const day = toDay(ctx.clock.now());
-    const place = placeOf({ day, bucketId, requester, payer });
+    const place = `${day} ${bucketId} ${requester} ${payer}`;
     const known = this.#entries.get(place);
     if (known !== undefined) return known;
     // An abort makes an error with a stack trace, also where the signal was aborted before.
@@ -92,6 +94,7 @@ export class TrafficCounter {
     this.#taken.add(1, payer);
     if (this.#process === '') this.#process = toHex(ctx.random.bytes(8));
     const entry = {
+      place,
       row: {
         bucketId,
         bucket,
@@ -108,10 +111,10 @@ export class TrafficCounter {
     return entry;
   }
 
-  #drop(row: TrafficRow): void {
-    const place = placeOf(row);
+  #drop(entry: Entry): void {
+    const { place, row } = entry;
     // Where `close` writes beside a turn that is under way, another entry may have taken its place.
-    if (this.#entries.get(place)?.row !== row) return;
+    if (this.#entries.get(place) !== entry) return;
     this.#entries.delete(place);
     this.#taken.give(1, row.payer);
     this.#hasDropped = true;
@@ -120,8 +123,9 @@ export class TrafficCounter {
   /** Entries of former days are given up, and where there are many also those that nothing was added to since they were written. */
   #dropWritten(ctx: Ctx, entries: Iterable<Entry>): void {
     const today = toDay(ctx.clock.now());
-    for (const { isWritten, row } of entries)
-      if (isWritten && (row.day !== today || this.#entries.size > entriesMax / 4)) this.#drop(row);
+    for (const entry of entries)
+      if (entry.isWritten && (entry.row.day !== today || this.#entries.size > entriesMax / 4))
+        this.#drop(entry);
   }
 
   /** Runs until everything is written; where a timer ends with its request, once: the next request that counts begins another turn. */
@@ -151,7 +155,7 @@ export class TrafficCounter {
     if (!takesRows) return;
     this.#dropWritten(ctx, this.#entries.values());
     if (this.#merged > 0)
-      ctx.telemetry.log('WARN', 'traffic was counted without its buckets: too many at once', {
+      ctx.telemetry.log('WARN', 'traffic was counted without its buckets', {
         counts: this.#merged,
       });
     this.#merged = 0;
@@ -185,22 +189,16 @@ export class TrafficCounter {
 
   #dropLate({ clock, telemetry }: Ctx): void {
     const now = clock.now();
-    for (const { row, isWritten } of this.#entries.values()) {
+    for (const entry of this.#entries.values()) {
+      const { row } = entry;
       if (now < startOfDay(row.day) + dayMs + trafficCloseMs) continue;
-      this.#drop(row);
-      if (isWritten) continue;
+      this.#drop(entry);
+      if (entry.isWritten) continue;
       const requests = row.requestsA + row.requestsB + row.requestsFree;
       telemetry.log('WARN', 'traffic of a closed day was lost', { day: row.day, requests });
     }
   }
 }
-
-const placeOf = ({
-  day,
-  bucketId,
-  requester,
-  payer,
-}: Omit<TrafficKey, 'bucket'> & { readonly day: string }) => `${day} ${bucketId} ${requester} ${payer}`;
 
 /** Adds what this process has counted before it gave the entry up. */
 async function complete({ metadata }: Pick<Ctx, 'metadata'>, entry: Entry): Promise<void> {
