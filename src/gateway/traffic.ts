@@ -37,9 +37,8 @@ export function countTraffic(ctx: Context, request: RequestContext, reply: Reply
     ingressBytes: countReceived(incoming),
   };
   const { body } = reply;
-  const isHead = method === 'HEAD';
-  if (isHead || !isStream(body)) {
-    count({ ...amount, egressBytes: isHead || isStream(body) ? 0 : measure(body) });
+  if (method === 'HEAD' || !isStream(body)) {
+    count({ ...amount, egressBytes: method === 'HEAD' || isStream(body) ? 0 : measure(body) });
     return reply;
   }
   count(amount);

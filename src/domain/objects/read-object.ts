@@ -184,7 +184,7 @@ async function* decrypted(
   const id = sealed.sealedAs ?? sealed.id;
   const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id, part });
   const read = (stored: ByteRange) => ctx.bytes.read(extent, moved(stored, base), signal, { account });
-  const onDamage = (): void =>
+  const onDamage = () =>
     ctx.telemetry.count('svc_backend_errors_total', { call: 'data.read', why: 'damaged' });
   yield* decryptSegments({ size: sealed.size, read, onDamage }, extentsOwn, range);
 }

@@ -112,19 +112,18 @@ export class TrafficCounter {
   }
 
   #drop(entry: Entry): void {
-    const { place, row } = entry;
-    // Where `close` writes beside a turn that is under way, another entry may have taken its place.
-    if (this.#entries.get(place) !== entry) return;
-    this.#entries.delete(place);
-    this.#taken.give(1, row.payer);
+    this.#entries.delete(entry.place);
+    this.#taken.give(1, entry.row.payer);
     this.#hasDropped = true;
   }
 
   /** Entries of former days are given up, and where there are many also those that nothing was added to since they were written. */
   #dropWritten(ctx: Ctx, entries: Iterable<Entry>): void {
+    // `close` may write beside a turn that is under way: one of them would drop an entry that has taken the place of another.
+    if (this.#isClosed) return;
     const today = toDay(ctx.clock.now());
     for (const entry of entries)
-      if (entry.isWritten && (entry.row.day !== today || this.#entries.size > entriesMax / 4))
+      if (entry.isWritten && (this.#entries.size > entriesMax / 4 || entry.row.day !== today))
         this.#drop(entry);
   }
 
@@ -154,10 +153,8 @@ export class TrafficCounter {
     if (unwritten.rows > 0) ctx.telemetry.log('WARN', 'traffic is not written yet', { ...unwritten });
     if (!takesRows) return;
     this.#dropWritten(ctx, this.#entries.values());
-    if (this.#merged > 0)
-      ctx.telemetry.log('WARN', 'traffic was counted without its buckets', {
-        counts: this.#merged,
-      });
+    const requests = this.#merged;
+    if (requests > 0) ctx.telemetry.log('WARN', 'no bucket of traffic', { requests });
     this.#merged = 0;
   }
 
