@@ -144,11 +144,9 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   let reply: Reply;
   let failure: Failure | undefined;
   try {
-    reply = limitUnsent(
-      ctx,
-      request,
-      await runIfOpen(trace === undefined ? pipeline : { ...pipeline, ctx }, request),
-    );
+    reply = await runIfOpen(trace === undefined ? pipeline : { ...pipeline, ctx }, request);
+    const limited = limitUnsent(ctx, request, reply);
+    reply = limited instanceof Promise ? await limited : limited;
   } catch (cause) {
     failure = toFailure(cause, request.signal);
     if (incoming.body instanceof PacedBody) incoming.body.endDeadline();

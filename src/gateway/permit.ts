@@ -35,7 +35,7 @@ import {
   type RequestContext,
   type Selected,
 } from '../request/request.ts';
-import { countedBody, countReceived } from './traffic.ts';
+import { countedBody, countReceived, isStream } from './traffic.ts';
 
 type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
 
@@ -250,7 +250,7 @@ export function endLimits(ctx: Context, request: RequestContext, reply: Reply): 
   if (admission === undefined) return reply;
   const { body } = reply;
   if (row?.streams !== true) admission.count(countReceived(incoming));
-  if (typeof body !== 'object' || !(Symbol.asyncIterator in body) || incoming.wire.method === 'HEAD') {
+  if (!isStream(body) || incoming.wire.method === 'HEAD') {
     if (body instanceof Uint8Array || typeof body === 'string') admission.count(body.length);
     admission.end();
     return reply;

@@ -28,7 +28,7 @@ import type { Reply } from '../protocol/reply.ts';
 import type { Failure } from '../request/failure.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request/request.ts';
 import { askedAt, bucketNameAt, whereLocated } from './locate.ts';
-import { countedBody, countReceived, PacedBody } from './traffic.ts';
+import { countedBody, countReceived, isStream, PacedBody } from './traffic.ts';
 
 // What telemetry gets of an answered request: its metrics, and at most one line of the log. Refused and failed requests have a line at
 // INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
@@ -79,7 +79,7 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
 
 function countAnswer(
   { telemetry, trace }: Context,
-  { operation, requestId, bucket }: RequestContext,
+  { operation, requestId, bucket, area }: RequestContext,
   { status, code, durationMs, receivedBytes }: Outcome,
 ): void {
   // One object serves as the labels of all these metrics and as the exemplar, because every request allocates it. A
@@ -92,7 +92,8 @@ function countAnswer(
     requestId,
     traceId: trace?.traceId,
   };
-  telemetry.count('svc_http_requests_total', labels);
+  // The error budget is one of clients: it has no probe that answers 503 as it should, and no scrape.
+  if (!/^[mhr]/.test(`${area}`)) telemetry.count('svc_http_requests_total', labels);
   telemetry.count('svc_http_operations_total', labels);
   telemetry.observe('svc_http_request_duration_seconds', labels, durationMs / 1000, labels);
   telemetry.count('svc_http_received_bytes_total', noLabels, receivedBytes);
@@ -268,7 +269,7 @@ export function endTrace(
 ): Reply {
   const { status, body } = reply;
   const end = { status, code, at };
-  if (typeof body !== 'object' || !(Symbol.asyncIterator in body)) {
+  if (!isStream(body)) {
     trace.end(end);
     return reply;
   }
@@ -324,8 +325,7 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
     }
   };
   const { body } = reply;
-  if (typeof body === 'object' && Symbol.asyncIterator in body)
-    return { ...reply, body: countedBody(body, write) };
+  if (isStream(body)) return { ...reply, body: countedBody(body, write) };
   await write(typeof body === 'string' ? new TextEncoder().encode(body).length : (body?.length ?? 0));
   return reply;
 }

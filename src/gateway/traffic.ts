@@ -26,20 +26,19 @@ export const countReceived = ({ body }: Incoming): number =>
 /** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
 export function countTraffic(ctx: Context, request: RequestContext, reply: Reply): Reply {
   const { operation, incoming, bucket } = request;
+  const { method } = incoming.wire;
   const key = findPaid(ctx, request, reply.status);
   const count = (amount: TrafficAmount): void => {
     if (amount.egressBytes !== undefined) countSent(ctx, bucket, amount.egressBytes);
     if (key !== undefined) ctx.caches.of(TrafficCounter).count(ctx, key, amount);
   };
   const amount: TrafficAmount = {
-    [classify(operation, incoming.wire.method)]: 1,
+    [classify(operation, method)]: 1,
     ingressBytes: countReceived(incoming),
   };
   const { body } = reply;
-  const isStreamed = typeof body === 'object' && Symbol.asyncIterator in body;
-  if (!isStreamed || incoming.wire.method === 'HEAD') {
-    const egressBytes = incoming.wire.method === 'HEAD' || isStreamed ? 0 : measure(body);
-    count({ ...amount, egressBytes });
+  if (method === 'HEAD' || !isStream(body)) {
+    count({ ...amount, egressBytes: method === 'HEAD' || isStream(body) ? 0 : measure(body) });
     return reply;
   }
   count(amount);
@@ -88,6 +87,9 @@ const measure = (body: string | Uint8Array | undefined): number =>
 
 // Counts the bytes of a reply that is streamed.
 
+export const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
+  typeof body === 'object' && Symbol.asyncIterator in body;
+
 type Over = (bytes: number) => Awaitable<void>;
 type Step = IteratorResult<Uint8Array>;
 
@@ -95,7 +97,7 @@ type Step = IteratorResult<Uint8Array>;
  * The same body; calls `over` once with the number of bytes that were read, at its end or when the reader stops. All that wait for the
  * end of a body share one layer, and are called in turn.
  */
-export function countedBody(body: AsyncIterable<Uint8Array>, over: Over): AsyncIterable<Uint8Array> {
+export function countedBody(body: AsyncIterable<Uint8Array>, over: Over): CountedBody {
   const counted = body instanceof CountedBody ? body : new CountedBody(body);
   counted.overs.push(over);
   return counted;
@@ -104,26 +106,33 @@ export function countedBody(body: AsyncIterable<Uint8Array>, over: Over): AsyncI
 /** A class without async functions, because most replies with content have one. */
 class CountedBody implements AsyncIterableIterator<Uint8Array> {
   readonly overs: Over[] = [];
-  readonly #body: AsyncIterable<Uint8Array>;
-  #iterator: AsyncIterator<Uint8Array> | undefined;
+  readonly #iterator: AsyncIterator<Uint8Array>;
+  #first: Promise<Step> | undefined;
   #bytes = 0;
   #isOver = false;
 
   constructor(body: AsyncIterable<Uint8Array>) {
-    this.#body = body;
+    this.#iterator = body[Symbol.asyncIterator]();
   }
 
   [Symbol.asyncIterator](): this {
     return this;
   }
 
+  /** Reads the first piece before the reply has a status, so that the failure of that read is the status that is recorded. */
+  async begin(): Promise<this> {
+    this.#first = this.#iterator.next();
+    await this.#first.catch(this.#broken);
+    return this;
+  }
+
   next(): Promise<Step> {
-    this.#iterator ??= this.#body[Symbol.asyncIterator]();
-    return this.#iterator.next().then(this.#pass, this.#broken);
+    const step = this.#first ?? this.#iterator.next();
+    this.#first = undefined;
+    return step.then(this.#pass, this.#broken);
   }
 
   async return(): Promise<Step> {
-    this.#iterator ??= this.#body[Symbol.asyncIterator]();
     try {
       await this.#iterator.return?.();
     } finally {
@@ -192,13 +201,15 @@ export function assertUnsentFits(ctx: Context, request: RequestContext): void {
   if (!memory.hasSpace(bytes, findMemoryHolder(request))) throw tooMuchUnsent();
 }
 
-/** The same reply, which holds memory until it was read or its client has disconnected. @throws SlowDown for a read that does not fit */
-export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply): Reply {
+/**
+ * The same reply, which holds memory until it was read or its client has disconnected.
+ * @throws SlowDown for a read that does not fit; whatever the first read of a streamed content throws
+ */
+export function limitUnsent(ctx: Context, request: RequestContext, reply: Reply): Awaitable<Reply> {
   const { body } = reply;
   const { method } = request.incoming.wire;
   if (method === 'HEAD' || body === undefined) return reply;
-  if (typeof body === 'object' && Symbol.asyncIterator in body)
-    return method === 'GET' ? limitDownload(ctx, request, { reply, body }) : reply;
+  if (isStream(body)) return method === 'GET' ? limitDownload(ctx, request, { reply, body }) : reply;
   if (body.length < countedReplyMin) return reply;
   // The process has the files of the console once, for all requests.
   if (request.area === 'console') return reply;
@@ -277,17 +288,17 @@ export function reserveStreamed(ctx: Context, request: RequestContext): (() => v
   return release;
 }
 
-/** The same reply, which holds its part of the memory until it was read or its client has disconnected. @throws SlowDown */
-function limitDownload(
+/** The same reply, begun, which holds its part of the memory until it was read or its client has disconnected. @throws SlowDown */
+async function limitDownload(
   ctx: Context,
   request: RequestContext,
   { reply, body }: { readonly reply: Reply; readonly body: AsyncIterable<Uint8Array> },
-): Reply {
+): Promise<Reply> {
   const length = reply.headers.find(([name]) => name.toLowerCase() === 'content-length')?.[1];
   const bytes = Math.min(length === undefined ? downloadBytesMax : Number(length), downloadBytesMax);
   if (bytes < countedReplyMin) return reply;
   const release = ctx.caches.of(StreamedContents).reserve(ctx, request, { bytes, direction: 'download' });
-  if (release !== undefined) return { ...reply, body: countedBody(body, release) };
+  if (release !== undefined) return { ...reply, body: await countedBody(body, release).begin() };
   body[Symbol.asyncIterator]()
     .return?.()
     .catch(() => {});

@@ -7,7 +7,7 @@ export const requests = {
   svc_http_requests_total: {
     kind: 'counter',
     labels: ['code'],
-    doc: 'Answered requests by HTTP status.',
+    doc: 'Answered requests by HTTP status, without `/healthz`, `/readyz` and `/metrics`.',
     act: 'More 5xx: look at `svc_backend_errors_total` and `/readyz`. More 4xx: `svc_http_refusals_total` names the error.',
     from0: { code: ['200', '500', '503', '504', '507'] },
   },

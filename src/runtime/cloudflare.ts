@@ -7,7 +7,7 @@
 import { createStorageGateway } from '../gateway.ts';
 import { isStorage, type OpenGateway, type OpenOptions, openWith, type Storage } from '../gateway-opener.ts';
 import type { AdminApi } from '../handlers/handler.ts';
-import { openPortable } from '../portable-context.ts';
+import { openInMemory } from './cloudflare/storage.ts';
 
 export { workerHandler } from '../adapters.ts';
 export type { R2Bucket } from '../backends/data/r2.ts';
@@ -30,7 +30,7 @@ export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';
 /** Everything in the memory of this isolate, for trials. That of `sluice` loads its code later, which a bundle for a Worker does not. */
 export const memory = (): Storage => ({
   settings: { SVC_META_BACKEND: 'memory', SVC_DATA_BACKEND: 'memory' },
-  open: async (config, options) => openPortable(config, options),
+  open: async (config, options) => openInMemory(config, options),
 });
 
 export interface WorkerOptions extends Omit<OpenOptions, 'storage' | 'workers'> {

@@ -11,7 +11,6 @@ import { adminOperations } from '../handlers/admin/router.ts';
 import { answerSiblings } from '../handlers/areas.ts';
 import { serveConsole } from '../handlers/console.ts';
 import type { AdminApi } from '../handlers/handler.ts';
-import { openPortable } from '../portable-context.ts';
 import { workerdClock } from '../ports/clock.ts';
 import type { ConsoleAssets } from '../ports/console-assets.ts';
 import { systemRandom } from '../ports/random.ts';
@@ -20,7 +19,7 @@ import { fromRequest, toResponse } from '../protocol/fetch.ts';
 import { createLineLog } from '../telemetry/log-line.ts';
 import { createTracer } from '../telemetry/tracer.ts';
 import { type CloudflareBindings, isolateMemory, settingTexts } from './cloudflare/bindings.ts';
-import { openCloudflare } from './cloudflare/storage.ts';
+import { openCloudflare, openInMemory } from './cloudflare/storage.ts';
 
 export type { CloudflareBindings, MetadataNamespace } from './cloudflare/bindings.ts';
 export { SluiceMetadata } from './cloudflare/metadata-object.ts';
@@ -80,7 +79,7 @@ function gatewayFrom(env: object): Gateway {
     telemetry.log('WARN', 'SVC_OTLP_ENDPOINT has no effect: this runtime exports no spans');
   const { context } = isDurable
     ? openCloudflare(config, bindings as CloudflareBindings, { telemetry, tracer })
-    : openPortable(config, { clock, telemetry, tracer });
+    : openInMemory(config, { telemetry, tracer });
   return createStorageGateway(
     assets === undefined ? context : { ...context, consoleAssets: consoleFrom(assets as Assets) },
     { adminApi },

@@ -1,7 +1,9 @@
 /** Every kind of encryption with every operation that it affects. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { customer, encryptingSettings, type Mode, modes, provider, service } from '../support/encryption.ts';
-import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { faulty } from '../support/faulty.ts';
+import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import {
   bytesOf,
   complete,
@@ -418,3 +420,52 @@ describe('encryption headers that contradict each other or mean nothing', () => 
     expect((await world.client.head('/bucket/key')).status).toBe(404);
   });
 });
+
+test.each(modes.map((mode) => [mode.name, mode] as const))(
+  'stored bytes of %s that do not decrypt are counted as damage, and a wrong key of a client is not',
+  async (_, mode) => {
+    let position = -1;
+    const registry = createMetricRegistry({ version: '1', runtime: 'test' });
+    await using world = await openGateway({
+      telemetry: { ...registry, log: () => {} },
+      settings: await encryptingSettings(),
+      wrap: (context) => ({
+        ...context,
+        bytes: faulty(context.bytes, {
+          read: (extent, range, signal, use) => ({
+            async *[Symbol.asyncIterator]() {
+              let at = range?.start ?? 0;
+              for await (const piece of context.bytes.read(extent, range, signal, use)) {
+                const bytes = new Uint8Array(piece);
+                if (position >= at && position < at + bytes.length)
+                  bytes.set([255 - Number(bytes[position - at])], position - at);
+                at += piece.length;
+                yield bytes;
+              }
+            },
+          }),
+        }),
+      }),
+    });
+    await world.client.put('/bucket');
+    const size = 6 * MiB;
+    await world.client.put('/bucket/key', { body: bytesOf(size), headers: mode.write });
+    const damage = async (): Promise<string | undefined> =>
+      (await world.as({ credential: operator }).get('/metrics')).text.match(
+        /svc_backend_errors_total\{call="data.read",why="damaged"\} (.*)/,
+      )?.[1];
+
+    expect((await world.client.get('/bucket/key', { headers: mode.read })).status).toBe(200);
+    if (mode.name === 'SSE-C')
+      expect((await world.client.get('/bucket/key', { headers: customer(2) })).status).toBe(403);
+    expect(await damage()).toBe('0');
+    position = 5;
+    expect((await world.client.get('/bucket/key', { headers: mode.read })).status).toBe(500);
+    const range = { range: 'bytes=0-99' };
+    expect((await world.client.get('/bucket/key', { headers: { ...mode.read, ...range } })).status).toBe(500);
+    expect(await damage()).toBe('2');
+    position = 5 * MiB;
+    await expect(world.client.get('/bucket/key', { headers: mode.read })).rejects.toThrow('is not authentic');
+    expect(await damage()).toBe('3');
+  },
+);

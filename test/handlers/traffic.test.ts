@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { TrafficCounter } from '../../src/domain/usage/traffic-counter.ts';
-import { traffic } from '../../src/metadata/records/usage.ts';
+import { traffic, trafficByPayer } from '../../src/metadata/records/usage.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { policyOf } from '../support/access.ts';
@@ -125,6 +125,81 @@ test('an account with traffic of more buckets than a process counts leaves that 
   await expect
     .poll(() => world.rows('/buckets/bucket/traffic'))
     .toMatchObject([{ requester: bob.owner, payer: bob.owner, requestsA: 1, ingressBytes: 1 }]);
+});
+
+/** What an account pays for, and how many rows that takes. */
+async function billOf({ context }: GatewayWorld, payer: string) {
+  const cursor = context.metadata.scan({ table: trafficByPayer, in: { payer } });
+  const bill = { requestsA: 0, egressBytes: 0, rows: 0, withoutBucket: 0 };
+  for (let page = await cursor.next(1_000); page.length > 0; page = await cursor.next(1_000))
+    for (const { row } of page) {
+      bill.rows += 1;
+      bill.requestsA += row.requestsA;
+      bill.egressBytes += row.egressBytes;
+      if (row.bucketId === '') bill.withoutBucket += row.requestsA;
+    }
+  return bill;
+}
+
+test('of more pairs of bucket and account than a process counts at a time, an account still pays for every request', async () => {
+  const warnings: unknown[] = [];
+  await using world = await openTraffic({
+    telemetry: {
+      ...silentTelemetry,
+      log: (level, message, details) => void (level === 'WARN' && warnings.push([message, details])),
+    },
+  });
+  const { context, clock } = world;
+  const [requester, payer] = [bob.owner, alice.owner];
+  const pairs = 60_000;
+  for (let n = 0; n < pairs; n += 1)
+    context.caches
+      .of(TrafficCounter)
+      .count(
+        context,
+        { bucketId: `id-${n}`, bucket: `b${n}`, requester, payer },
+        { requestsA: 1, egressBytes: 7 },
+      );
+  await clock.advance(10_000);
+  await clock.settle();
+  const bill = await billOf(world, payer);
+  expect(bill).toMatchObject({ requestsA: pairs, egressBytes: 7 * pairs });
+  expect(bill.rows).toBeLessThanOrEqual(50_000);
+  expect(warnings).toEqual([['traffic of no bucket', { requests: bill.withoutBucket }]]);
+});
+
+test('pairs that begin while earlier ones are written take the place of those that are written already', async () => {
+  let applied = 0;
+  const half = Promise.withResolvers<void>();
+  const rest = Promise.withResolvers<void>();
+  await using world = await openTraffic({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async apply(changes) {
+          if (changes.some(({ at }) => at.table.name === 'traffic') && ++applied === 400) {
+            half.resolve();
+            await rest.promise;
+          }
+          return context.metadata.apply(changes);
+        },
+      }),
+    }),
+  });
+  const { context, clock } = world;
+  const [requester, payer] = [bob.owner, alice.owner];
+  const pairs = 37_000;
+  const count = (n: number): void =>
+    context.caches
+      .of(TrafficCounter)
+      .count(context, { bucketId: `id-${n}`, bucket: `b${n}`, requester, payer }, { requestsA: 1 });
+  for (let n = 0; n < pairs; n += 1) count(n);
+  await half.promise;
+  for (let n = 0; n < 10_000; n += 1) count(pairs + n);
+  rest.resolve();
+  await clock.advance(10_000);
+  await clock.settle();
+  expect(await billOf(world, payer)).toMatchObject({ requestsA: pairs + 10_000, withoutBucket: 0 });
 });
 
 test('a pair that a process counts again and again among many others has one row, and loses nothing', async () => {

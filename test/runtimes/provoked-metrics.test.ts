@@ -55,6 +55,10 @@ test('a scrape has the metrics of the specification, by their names, types and l
         const reply = await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${token}` } });
         return reply.text();
       };
+      // A scrape is no request of a client.
+      expect((await sender({ url: server.url, ...testCredentials.root })('GET', '/bucket/key')).status).toBe(
+        200,
+      );
       await vi.waitFor(
         async () => {
           const text = await scrape();

@@ -200,9 +200,12 @@ test('variables may be numbers, booleans and JSON, as wrangler binds them: reque
   await vi.waitFor(async () => expect(await stored()).toBe(0), patience);
 });
 
-test('an isolate writes the traffic that it counted, again and again', async () => {
+test.each([
+  ['in a Durable Object', durableBindings],
+  ['in its own memory', {}],
+])('an isolate with metadata %s writes the traffic that it counted, again and again', async (_, of) => {
   const bindings = { ...durableBindings.bindings, SVC_USAGE_TRAFFIC_INTERVAL: '200ms' };
-  const worker = await start({ ...scriptOf(bundle), ...durableBindings, bindings } as MiniflareOptions);
+  const worker = await start({ ...scriptOf(bundle), ...of, bindings } as MiniflareOptions);
   const send = await clientOf(worker);
   expect((await send('PUT', '/counted')).status).toBe(200);
   const written = async () => {

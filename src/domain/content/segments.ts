@@ -120,6 +120,13 @@ export interface Encrypted {
   readonly size: number;
   /** Reads stored bytes. */
   read(range: ByteRange): AsyncIterable<Uint8Array>;
+  /** Called for damage that the checksums of the store do not show. */
+  onDamage?(): void;
+}
+
+function damaged(encrypted: Encrypted, message: string): ChunkDamaged {
+  encrypted.onDamage?.();
+  return new ChunkDamaged(message);
 }
 
 /**
@@ -134,7 +141,7 @@ export async function* decryptSegments(
 ): AsyncGenerator<Uint8Array> {
   const { size } = encrypted;
   const rest = size % segmentBytes;
-  if (rest > 0 && rest <= tagBytes) throw new ChunkDamaged(`the rest of ${rest} bytes is not authentic`);
+  if (rest > 0 && rest <= tagBytes) throw damaged(encrypted, `the rest of ${rest} bytes is not authentic`);
   const lastIndex = Math.ceil(size / segmentBytes) - 1;
   const firstIndex = Math.floor(range.start / contentBytes);
   const start = firstIndex * segmentBytes;
@@ -143,7 +150,7 @@ export async function* decryptSegments(
   let index = firstIndex;
   let left = end - start + 1;
   try {
-    for await (const group of wholeSegments(encrypted.read({ start, end }), left)) {
+    for await (const group of wholeSegments(encrypted, { start, end })) {
       left -= group.length;
       const groupStart = index * contentBytes;
       const length = decryptedSize(group.length);
@@ -155,7 +162,7 @@ export async function* decryptSegments(
           nonce: buildNonce(index, index === lastIndex),
           into: into.subarray(to, to + segment.length - tagBytes),
         };
-        if (!(await key.decrypt(segment, how))) throw new ChunkDamaged(`segment ${index} is not authentic`);
+        if (!(await key.decrypt(segment, how))) throw damaged(encrypted, `segment ${index} is not authentic`);
       }
       const requested = into.subarray(Math.max(0, range.start - groupStart), range.end + 1 - groupStart);
       yield* left === 0 && !isWhole ? buffers.last(requested) : [requested];
@@ -166,13 +173,13 @@ export async function* decryptSegments(
 }
 
 /** Cuts stored bytes into arrays of whole segments, without a copy where they arrive that way. */
-async function* wholeSegments(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Uint8Array> {
+async function* wholeSegments(encrypted: Encrypted, range: ByteRange): AsyncGenerator<Uint8Array> {
   const begun = new Segment(segmentBytes);
-  let left = size;
+  let left = range.end - range.start + 1;
   try {
-    for await (const piece of source) {
+    for await (const piece of encrypted.read(range)) {
       left -= piece.length;
-      if (left < 0) throw new ChunkDamaged(`${-left} bytes too many were read`);
+      if (left < 0) throw damaged(encrypted, `${-left} bytes too many were read`);
       let rest = begun.length > 0 ? begun.add(piece) : piece;
       if (begun.isFull || (left === 0 && begun.length > 0)) yield begun.take();
       const whole = rest.subarray(0, rest.length - (left === 0 ? 0 : rest.length % segmentBytes));
@@ -183,5 +190,5 @@ async function* wholeSegments(source: AsyncIterable<Uint8Array>, size: number): 
   } finally {
     begun.buffers.release();
   }
-  if (left !== 0) throw new ChunkDamaged(`${left} bytes are missing at the end`);
+  if (left !== 0) throw damaged(encrypted, `${left} bytes are missing at the end`);
 }

@@ -12,7 +12,7 @@ import { assertVersionId, formatVersionId } from '../common/ids.ts';
 import { extentKey, type ObjectKey } from '../content/extent-keys.ts';
 import { contentSize, decryptSegments } from '../content/segments.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'telemetry'>;
 
 export interface Requested {
   readonly key: string;
@@ -175,7 +175,7 @@ const moved = ({ start, end }: ByteRange, by: number): ByteRange =>
 
 /** A range of the content of one encrypted span. */
 async function* decrypted(
-  ctx: Pick<Ctx, 'bytes' | 'hasher' | 'cipher'>,
+  ctx: Omit<Ctx, 'metadata'>,
   { bucketId, key }: ObjectRow,
   { extent, base, sealed, part }: Span,
   { range, objectKey, signal, account }: ReadOptions & { readonly range: ByteRange },
@@ -184,7 +184,9 @@ async function* decrypted(
   const id = sealed.sealedAs ?? sealed.id;
   const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id, part });
   const read = (stored: ByteRange) => ctx.bytes.read(extent, moved(stored, base), signal, { account });
-  yield* decryptSegments({ size: sealed.size, read }, extentsOwn, range);
+  const onDamage = () =>
+    ctx.telemetry.count('svc_backend_errors_total', { call: 'data.read', why: 'damaged' });
+  yield* decryptSegments({ size: sealed.size, read, onDamage }, extentsOwn, range);
 }
 
 /** A range of a content within one extent. */

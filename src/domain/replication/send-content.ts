@@ -20,7 +20,10 @@ import { partsFrom, readObject } from '../objects/read-object.ts';
 import type { Pace } from '../rebalance/pace.ts';
 import { type Bandwidth, smallBodyMax } from './bandwidth.ts';
 
-export type ShipmentCtx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock'> & {
+export type ShipmentCtx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock' | 'telemetry'
+> & {
   readonly peers: PeerRequests;
 };
 

@@ -14,7 +14,7 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry
 
 /** Who sent a request, about what, and who pays for it. */
 export type TrafficKey = Pick<TrafficRow, 'bucketId' | 'bucket' | 'requester' | 'payer'>;
-export type TrafficAmount = Partial<Pick<TrafficRow, (typeof amounts)[number]>>;
+export type TrafficAmount = Partial<Pick<TrafficRow, keyof typeof zeros>>;
 
 export const dayMs = 86_400_000;
 
@@ -22,15 +22,21 @@ export const dayMs = 86_400_000;
 export const trafficCloseMs = 6 * 60 * 60 * 1000;
 /** How long rows are kept. */
 export const trafficRetentionMs = 400 * dayMs;
-/** Pairs of bucket and account that a process counts at the same time, some 500 bytes each. Those who pay share them. */
+/**
+ * Pairs of bucket and account that a process counts at the same time, some 500 bytes each. Those who pay share them. The requests of further
+ * pairs are counted for the account that pays, as if they were about no bucket: its bill is right, and there is one such entry for an account.
+ */
 const entriesMax = 50_000;
 const entriesPerWrite = 64;
 
-const amounts = ['requestsA', 'requestsB', 'requestsFree', 'ingressBytes', 'egressBytes'] as const;
+const zeros = { requestsA: 0, requestsB: 0, requestsFree: 0, ingressBytes: 0, egressBytes: 0 };
+const amounts = Object.keys(zeros) as (keyof typeof zeros)[];
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface Entry {
+  /** Its key among the entries. */
+  readonly place: string;
   readonly row: Writable<TrafficRow>;
   isWritten: boolean;
   /** False where the store may have a row of this process already, whose sums are to be added before the next write. */
@@ -49,23 +55,17 @@ export class TrafficCounter {
   #process = '';
   /** An entry was dropped, so that one that begins may have begun before. */
   #hasDropped = false;
-  /** Requests that found no room. */
-  #uncounted = 0;
+  /** Counts of requests for which there was no entry of their bucket. */
+  #merged = 0;
   #running: Promise<void> | undefined;
   /** Absent where a timer ends with its request: workerd lets no other request use the controller. */
   #rest: AbortController | undefined;
   #isClosed = false;
 
+  /** Where `SVC_USAGE_TRAFFIC_INTERVAL` is 0 the caller counts nothing. */
   count(ctx: Ctx, key: TrafficKey, amount: TrafficAmount): void {
-    const { SVC_USAGE_TRAFFIC_INTERVAL: intervalMs } = ctx.config;
-    if (intervalMs === 0) return;
     const entry = this.#find(ctx, key);
-    if (entry === undefined) {
-      this.#uncounted += 1;
-      return;
-    }
-    const { row } = entry;
-    for (const name of amounts) row[name] += amount[name] ?? 0;
+    add(entry, amount);
     entry.isWritten = false;
     if (!this.#isClosed) this.#running ??= this.#run(ctx);
   }
@@ -80,16 +80,21 @@ export class TrafficCounter {
     await this.#write(ctx);
   }
 
-  #find(ctx: Ctx, { bucketId, bucket, requester, payer }: TrafficKey): Entry | undefined {
+  #find(ctx: Ctx, { bucketId, bucket, requester, payer }: TrafficKey): Entry {
     const day = toDay(ctx.clock.now());
     const place = `${day} ${bucketId} ${requester} ${payer}`;
     const known = this.#entries.get(place);
     if (known !== undefined) return known;
     // An abort makes an error with a stack trace, also where the signal was aborted before.
     if (this.#entries.size >= entriesMax / 2 && this.#rest?.signal.aborted === false) this.#rest.abort();
-    if (!this.#taken.take(1, payer)) return undefined;
+    if (!this.#taken.hasSpace(1, payer) && bucketId !== '') {
+      this.#merged += 1;
+      return this.#find(ctx, { bucketId: '', bucket: '', requester: payer, payer });
+    }
+    this.#taken.add(1, payer);
     if (this.#process === '') this.#process = toHex(ctx.random.bytes(8));
     const entry = {
+      place,
       row: {
         bucketId,
         bucket,
@@ -97,11 +102,7 @@ export class TrafficCounter {
         requester,
         payer,
         writer: this.#process,
-        requestsA: 0,
-        requestsB: 0,
-        requestsFree: 0,
-        ingressBytes: 0,
-        egressBytes: 0,
+        ...zeros,
       },
       isWritten: false,
       isWhole: !this.#hasDropped,
@@ -110,10 +111,20 @@ export class TrafficCounter {
     return entry;
   }
 
-  #drop(place: string, { payer }: TrafficKey): void {
-    this.#entries.delete(place);
-    this.#taken.give(1, payer);
+  #drop(entry: Entry): void {
+    this.#entries.delete(entry.place);
+    this.#taken.give(1, entry.row.payer);
     this.#hasDropped = true;
+  }
+
+  /** Entries of former days are given up, and where there are many also those that nothing was added to since they were written. */
+  #dropWritten(ctx: Ctx, entries: Iterable<Entry>): void {
+    // `close` may write beside a turn that is under way: one of them would drop an entry that has taken the place of another.
+    if (this.#isClosed) return;
+    const today = toDay(ctx.clock.now());
+    for (const entry of entries)
+      if (entry.isWritten && (this.#entries.size > entriesMax / 4 || entry.row.day !== today))
+        this.#drop(entry);
   }
 
   /** Runs until everything is written; where a timer ends with its request, once: the next request that counts begins another turn. */
@@ -141,15 +152,10 @@ export class TrafficCounter {
     // One entry of the log for many rows, because the next interval may log the same rows again.
     if (unwritten.rows > 0) ctx.telemetry.log('WARN', 'traffic is not written yet', { ...unwritten });
     if (!takesRows) return;
-    // Entries of former days are given up, and where there are many also those that nothing was added to meanwhile.
-    for (const [place, { isWritten, row }] of this.#entries)
-      if (isWritten && (row.day !== toDay(ctx.clock.now()) || this.#entries.size > entriesMax / 4))
-        this.#drop(place, row);
-    if (this.#uncounted > 0)
-      ctx.telemetry.log('WARN', 'requests were not counted as traffic: too many buckets and accounts', {
-        requests: this.#uncounted,
-      });
-    this.#uncounted = 0;
+    this.#dropWritten(ctx, this.#entries.values());
+    const requests = this.#merged;
+    if (requests > 0) ctx.telemetry.log('WARN', 'traffic of no bucket', { requests });
+    this.#merged = 0;
   }
 
   /**
@@ -163,6 +169,8 @@ export class TrafficCounter {
       await ctx.metadata.apply(
         entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficRetentionMs)),
       );
+      // Not only once all are written: entries that begin meanwhile take their place.
+      this.#dropWritten(ctx, entries);
       return true;
     } catch (cause) {
       for (const entry of entries) entry.isWritten = false;
@@ -178,10 +186,11 @@ export class TrafficCounter {
 
   #dropLate({ clock, telemetry }: Ctx): void {
     const now = clock.now();
-    for (const [place, { row, isWritten }] of this.#entries) {
+    for (const entry of this.#entries.values()) {
+      const { row } = entry;
       if (now < startOfDay(row.day) + dayMs + trafficCloseMs) continue;
-      this.#drop(place, row);
-      if (isWritten) continue;
+      this.#drop(entry);
+      if (entry.isWritten) continue;
       const requests = row.requestsA + row.requestsB + row.requestsFree;
       telemetry.log('WARN', 'traffic of a closed day was lost', { day: row.day, requests });
     }
@@ -193,7 +202,11 @@ async function complete({ metadata }: Pick<Ctx, 'metadata'>, entry: Entry): Prom
   if (entry.isWhole) return;
   const before = await findTraffic(metadata, entry.row);
   entry.isWhole = true;
-  for (const name of amounts) entry.row[name] += before?.[name] ?? 0;
+  add(entry, before);
+}
+
+function add({ row }: Entry, amount: TrafficAmount = {}): void {
+  for (const name of amounts) row[name] += amount[name] ?? 0;
 }
 
 // UTC days as text, `YYYY-MM-DD`: they sort as text, and operators read them.

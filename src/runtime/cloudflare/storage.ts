@@ -6,7 +6,12 @@ import type { SendToShard } from '../../backends/metadata/records/shard-calls.ts
 import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
 import type { Config } from '../../config.ts';
 import type { Storage } from '../../gateway-opener.ts';
-import { type ContextParts, openContext } from '../../portable-context.ts';
+import {
+  type ContextParts,
+  openContext,
+  openPortable,
+  type PortableOptions,
+} from '../../portable-context.ts';
 import { type Clock, systemClock, workerdClock } from '../../ports/clock.ts';
 import { isRowFailure, type LateWrites, type MetadataStore, type Op } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
@@ -169,3 +174,7 @@ export const openCloudflare = (
   const parts = openContextParts({ objects, metadata, masterKey, queues, shards }, { config, telemetry });
   return openContext(writtenInTime(config), { ...parts, tracer });
 };
+
+/** Everything in the memory of this isolate, for trials. */
+export const openInMemory = (config: Config, options: PortableOptions) =>
+  openPortable(writtenInTime(config), { ...options, clock: requestClock });
