@@ -93,7 +93,7 @@ function countAnswer(
     traceId: trace?.traceId,
   };
   // The error budget is one of clients: it has no probe that answers 503 as it should, and no scrape.
-  if (!/^[mhr]/.test(`${area}`)) telemetry.count('svc_http_requests_total', labels);
+  if (!/^(?:healthz|readyz|metrics)$/.test(`${area}`)) telemetry.count('svc_http_requests_total', labels);
   telemetry.count('svc_http_operations_total', labels);
   telemetry.observe('svc_http_request_duration_seconds', labels, durationMs / 1000, labels);
   telemetry.count('svc_http_received_bytes_total', noLabels, receivedBytes);

@@ -165,7 +165,7 @@ test('of more pairs of bucket and account than a process counts at a time, an ac
   const bill = await billOf(world, payer);
   expect(bill).toMatchObject({ requestsA: pairs, egressBytes: 7 * pairs });
   expect(bill.rows).toBeLessThanOrEqual(50_000);
-  expect(warnings).toEqual([['traffic of no bucket', { requests: bill.withoutBucket }]]);
+  expect(warnings).toEqual([['traffic was counted without its buckets', { requests: bill.withoutBucket }]]);
 });
 
 test('pairs that begin while earlier ones are written take the place of those that are written already', async () => {

@@ -14,7 +14,14 @@ export async function bundleWorker(entry: string, { minify = false }: BundleOpti
     external: [/^node:/, /^cloudflare:/],
     logLevel: 'silent',
   });
-  const { output } = await build.generate({ format: 'esm', minify, codeSplitting: false } as object);
+  // As wrangler's minifier removes them, annotations of pure calls included.
+  const comments = !minify;
+  const { output } = await build.generate({
+    format: 'esm',
+    minify,
+    comments,
+    codeSplitting: false,
+  } as object);
   await build.close();
   if (output.length !== 1) throw new Error(`the bundle has ${output.length} files`);
   return output[0].code;

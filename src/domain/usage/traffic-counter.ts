@@ -154,7 +154,7 @@ export class TrafficCounter {
     if (!takesRows) return;
     this.#dropWritten(ctx, this.#entries.values());
     const requests = this.#merged;
-    if (requests > 0) ctx.telemetry.log('WARN', 'traffic of no bucket', { requests });
+    if (requests > 0) ctx.telemetry.log('WARN', 'traffic was counted without its buckets', { requests });
     this.#merged = 0;
   }
 

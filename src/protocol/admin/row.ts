@@ -67,10 +67,14 @@ export interface AdminOperation {
 export type AdminRows = Readonly<Record<string, AdminOperation>>;
 
 /** Unix seconds. */
-export const seconds = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: 'Unix seconds' });
-export const isoTime = jsonText({ max: 40, doc: 'a time such as 2026-01-31T12:00:00Z' });
+export const seconds = /* @__PURE__ */ jsonInteger({
+  min: 0,
+  max: Number.MAX_SAFE_INTEGER,
+  doc: 'Unix seconds',
+});
+export const isoTime = /* @__PURE__ */ jsonText({ max: 40, doc: 'a time such as 2026-01-31T12:00:00Z' });
 /** A moment in a request: it is read by the handler, which compares it with others. */
-export const moment = jsonText({
+export const moment = /* @__PURE__ */ jsonText({
   max: 40,
   pattern: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/,
   must: 'a time such as 2026-01-31T12:00:00Z',
@@ -78,8 +82,8 @@ export const moment = jsonText({
 /** Counts by name. */
 export const count = jsonCount;
 /** Texts of replies, such as errors of targets. */
-export const longText = jsonText({ max: 65_536 });
-export const bucketName = jsonText({ max: 255 });
+export const longText = /* @__PURE__ */ jsonText({ max: 65_536 });
+export const bucketName = /* @__PURE__ */ jsonText({ max: 255 });
 
 /** Entries of a page, unless the request says otherwise. */
 export const pageDefault = 1_000;
@@ -94,9 +98,9 @@ export const pagingBy = (entries: number) => ({
   after: jsonOptional(jsonText({ max: 4096, doc: 'The `next` of the page before.' })),
 });
 /** Every list that has pages takes these; its reply has `next` where more follows. */
-export const paging = pagingBy(pageDefault);
-export const next = jsonOptional(
-  jsonText({ max: 4096, doc: 'Present where more follows: give it as `after`.' }),
+export const paging = /* @__PURE__ */ pagingBy(pageDefault);
+export const next = /* @__PURE__ */ jsonOptional(
+  /* @__PURE__ */ jsonText({ max: 4096, doc: 'Present where more follows: give it as `after`.' }),
 );
 
 /** Of entries that a reader follows: `next` is there also where nothing more is known yet. */
