@@ -17,6 +17,8 @@ export type SweepContext = Pick<Context, 'metadata' | 'bytes' | 'config'>;
 const sweepId = 'sweep';
 /** Intents that are examined together and settled before the next ones. This bounds the memory of a walk, and a crash repeats little. */
 const intentsPerWalk = 64;
+/** Clusters and intents that an error names. */
+const namedMax = 16;
 
 /**
  * Examines every abandoned intent once. No commit can apply under such an intent any more, so the rows show which of its bytes are
@@ -47,9 +49,12 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
       await context.metadata.settle(intent);
     }
   }
-  const [first] = [...run.away, ...run.unknown];
-  if (first !== undefined)
-    throw new Error(`left ${[...run.away.keys()]} ${first.join(': ')}`, { cause: first[1] });
+  const left = [...run.away, ...run.unknown];
+  const [first] = left;
+  if (first !== undefined) {
+    const names = left.slice(0, namedMax).map(([name]) => name);
+    throw new Error(`left ${names.join(', ')} (${first.join(': ')})`, { cause: first[1] });
+  }
   return 'idle';
 }
 
