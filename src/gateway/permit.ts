@@ -22,6 +22,7 @@ import {
   type OperationName,
   operationNames,
 } from '../protocol/operations/operations.ts';
+import { isStream } from '../protocol/render.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { BodyFacts } from '../request/body.ts';
 import { header, parseTags, type Tags } from '../request/parameters.ts';
@@ -35,7 +36,7 @@ import {
   type RequestContext,
   type Selected,
 } from '../request/request.ts';
-import { countedBody, countReceived, isStream } from './traffic.ts';
+import { countedBody, countReceived } from './traffic.ts';
 
 type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
 

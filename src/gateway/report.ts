@@ -24,11 +24,12 @@ import {
   type OperationName,
 } from '../protocol/operations/operations.ts';
 import type { Scope } from '../protocol/operations/parameters.ts';
+import { isStream } from '../protocol/render.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Failure } from '../request/failure.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request/request.ts';
 import { askedAt, bucketNameAt, whereLocated } from './locate.ts';
-import { countedBody, countReceived, isStream, PacedBody } from './traffic.ts';
+import { countedBody, countReceived, PacedBody } from './traffic.ts';
 
 // What telemetry gets of an answered request: its metrics, and at most one line of the log. Refused and failed requests have a line at
 // INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
@@ -77,6 +78,9 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
   }
 }
 
+/** Areas of probes, which answer 503 as they should, and of scrapes: they use none of the error budget, which is one of clients. */
+const probeAreas: ReadonlySet<string> = new Set(['healthz', 'readyz', 'metrics']);
+
 function countAnswer(
   { telemetry, trace }: Context,
   { operation, requestId, bucket, area }: RequestContext,
@@ -92,8 +96,7 @@ function countAnswer(
     requestId,
     traceId: trace?.traceId,
   };
-  // The error budget is one of clients: it has no probe that answers 503 as it should, and no scrape.
-  if (!/^(?:healthz|readyz|metrics)$/.test(`${area}`)) telemetry.count('svc_http_requests_total', labels);
+  if (area === undefined || !probeAreas.has(area)) telemetry.count('svc_http_requests_total', labels);
   telemetry.count('svc_http_operations_total', labels);
   telemetry.observe('svc_http_request_duration_seconds', labels, durationMs / 1000, labels);
   telemetry.count('svc_http_received_bytes_total', noLabels, receivedBytes);

@@ -9,6 +9,7 @@ import type { Context } from '../context.ts';
 import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../domain/usage/traffic-counter.ts';
 import { noLabels } from '../ports/telemetry.ts';
 import { isOperation } from '../protocol/operations/operations.ts';
+import { isStream } from '../protocol/render.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Incoming } from '../protocol/wire.ts';
 import { findMemoryHolder } from '../request/body.ts';
@@ -38,7 +39,7 @@ export function countTraffic(ctx: Context, request: RequestContext, reply: Reply
   };
   const { body } = reply;
   if (method === 'HEAD' || !isStream(body)) {
-    count({ ...amount, egressBytes: method === 'HEAD' || isStream(body) ? 0 : measure(body) });
+    count({ ...amount, egressBytes: method === 'HEAD' ? 0 : measure(body) });
     return reply;
   }
   count(amount);
@@ -82,13 +83,10 @@ function classify(operation: string, method: string): Class {
   return isRead && !operation.startsWith('List') ? 'requestsB' : 'requestsA';
 }
 
-const measure = (body: string | Uint8Array | undefined): number =>
-  typeof body === 'string' ? utf8Length(body) : (body?.length ?? 0);
+const measure = (body: Reply['body']): number =>
+  typeof body === 'string' ? utf8Length(body) : body instanceof Uint8Array ? body.length : 0;
 
 // Counts the bytes of a reply that is streamed.
-
-export const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
-  typeof body === 'object' && Symbol.asyncIterator in body;
 
 type Over = (bytes: number) => Awaitable<void>;
 type Step = IteratorResult<Uint8Array>;

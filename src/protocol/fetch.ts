@@ -1,6 +1,7 @@
 /** Converts a fetch `Request` to the gateway's input, and its reply to a `Response`, without runtime APIs. */
 import { fail } from '../base/errors.ts';
 import { byteString } from '../base/text/utf8.ts';
+import { isStream } from './render.ts';
 import type { Reply } from './reply.ts';
 import { type Incoming, type Wire, WireHeaders } from './wire.ts';
 
@@ -107,9 +108,6 @@ export function toResponse(reply: Reply, method?: string): Response {
   }
   return new Response(isStream(body) ? toStream(body) : (body as BodyInit), init);
 }
-
-const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
-  typeof body === 'object' && Symbol.asyncIterator in body;
 
 /**
  * Pulls one array at a time and copies it: a byte stream detaches the buffer that it is given, which belongs to a pool.

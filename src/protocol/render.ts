@@ -16,6 +16,9 @@ import type { Reply } from './reply.ts';
 
 type HeaderPair = readonly [string, string];
 
+export const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
+  typeof body === 'object' && Symbol.asyncIterator in body;
+
 /** `*-version-id` becomes the dialect's; a request that showed no dialect gets both. */
 export function renderHeaders(headers: readonly HeaderPair[], dialect: Dialect | undefined): HeaderPair[] {
   return dialect === undefined

@@ -1,7 +1,7 @@
 /** A data cluster that does not answer: 503 with Retry-After, never a lost object or a wrong answer. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { ChunkDamaged, DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { ChunkDamaged, DataUnavailable, type ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { createMetricRegistry } from '../../src/telemetry/metric-registry.ts';
 import { faulty } from '../support/faulty.ts';
 import { openGateway, operator } from '../support/gateway.ts';
@@ -44,6 +44,13 @@ test('while the cluster is unavailable reads and writes answer 503 with Retry-Af
   expect((await world.client.get('/bucket/key')).text).toBe('kept');
 });
 
+/** A gateway with metrics, and with calls of its data backend replaced. */
+const openMeasured = (replace: (bytes: ObjectBytes) => Partial<ObjectBytes>) =>
+  openGateway({
+    telemetry: { ...createMetricRegistry({ version: '1', runtime: 'test' }), log: () => {} },
+    wrap: (context) => ({ ...context, bytes: faulty(context.bytes, replace(context.bytes)) }),
+  });
+
 test.each([
   ['a cluster that does not answer', 503, 'ServiceUnavailable', new DataUnavailable('no answer')],
   ['a damaged block', 500, 'InternalError', new ChunkDamaged('block 0 does not match its checksum')],
@@ -51,21 +58,14 @@ test.each([
   'a GET above 64 KiB that fails at its first piece, for %s, is refused and counted with the status that the client gets',
   async (_, status, error, cause) => {
     let isFailing = false;
-    const registry = createMetricRegistry({ version: '1', runtime: 'test' });
-    await using world = await openGateway({
-      telemetry: { ...registry, log: () => {} },
-      wrap: (context) => ({
-        ...context,
-        bytes: faulty(context.bytes, {
-          read: (extent, range, signal) => ({
-            async *[Symbol.asyncIterator]() {
-              if (isFailing) throw cause;
-              yield* context.bytes.read(extent, range, signal);
-            },
-          }),
-        }),
+    await using world = await openMeasured((bytes) => ({
+      read: (extent, range, signal) => ({
+        async *[Symbol.asyncIterator]() {
+          if (isFailing) throw cause;
+          yield* bytes.read(extent, range, signal);
+        },
       }),
-    });
+    }));
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'x'.repeat(200_000) });
     isFailing = true;
@@ -84,18 +84,11 @@ test.each([
 );
 
 test('probes that answer 503, and scrapes, are no requests of clients: they use none of the error budget', async () => {
-  const registry = createMetricRegistry({ version: '1', runtime: 'test' });
-  await using world = await openGateway({
-    telemetry: { ...registry, log: () => {} },
-    wrap: (context) => ({
-      ...context,
-      bytes: faulty(context.bytes, {
-        write: async () => {
-          throw new DataUnavailable('no answer');
-        },
-      }),
-    }),
-  });
+  await using world = await openMeasured(() => ({
+    write: async () => {
+      throw new DataUnavailable('no answer');
+    },
+  }));
   const admin = world.as({ credential: operator });
   expect((await world.anonymous.get('/readyz')).status).toBe(503);
   expect((await admin.get('/readyz')).status).toBe(503);

@@ -8,7 +8,7 @@ import { type ErrorCode, fail } from '../../base/errors.ts';
 import { type LoanedRing, loanedRing } from '../../base/loaned-buffers.ts';
 import { drawRequestId } from '../../domain/common/ids.ts';
 import { systemRandom } from '../../ports/random.ts';
-import { renderHeaders, renderRefusal } from '../../protocol/render.ts';
+import { isStream, renderHeaders, renderRefusal } from '../../protocol/render.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type Incoming, type Wire, WireHeaders } from '../../protocol/wire.ts';
 import { http } from './http.ts';
@@ -329,9 +329,6 @@ function buildHead({ status, headers }: Reply, close: boolean): Head {
   if (close) flat.push('Connection', 'close');
   return { status, flat, length };
 }
-
-const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
-  typeof body === 'object' && Symbol.asyncIterator in body;
 
 /** Resolves when the response took everything. Rejects when a stream broke: the socket is then the caller's to end. */
 export async function writeReply(reply: Reply, options: WriteOptions): Promise<void> {

@@ -17,6 +17,7 @@ import type { ListenAddress } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import { isStream } from '../../protocol/render.ts';
 import { findRequestId, type Reply } from '../../protocol/reply.ts';
 import { type Incoming, WireHeaders } from '../../protocol/wire.ts';
 import { formatEndpoint } from '../compose/configuration.ts';
@@ -579,7 +580,7 @@ async function writeToStream({ status, headers, body }: Reply, response: Http2Se
   for (const [name, value] of headers) response.appendHeader(name, value);
   response.writeHead(status);
   const hasBody = response.req.method !== 'HEAD' && status !== 204 && status !== 304;
-  if (typeof body === 'object' && Symbol.asyncIterator in body) {
+  if (isStream(body)) {
     if (hasBody)
       for await (const piece of body) {
         if (response.destroyed) return;
