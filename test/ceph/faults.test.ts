@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { ChunkDamaged, ChunkMissing, chunkBytes, DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { ChunkDamaged, chunkBytes } from '../../src/ports/object-bytes.ts';
 import { contentOf } from '../contract/chunk-store.ts';
 import { type CephCluster, daemons, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
@@ -74,9 +74,9 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
 
   test('answers 503 to reads and writes while its OSD is down, and serves again when it is up', async () => {
     await ceph.stop('osd.0');
-    for (const answer of await Promise.all([world.client.get('/bucket/small'), put('refused')]))
-      expectAway(answer);
-    await expect(world.client.get('/bucket/kept')).rejects.toThrow(DataUnavailable);
+    const { client } = world;
+    const answers = [client.get('/bucket/small'), client.get('/bucket/kept'), put('refused')];
+    for (const answer of await Promise.all(answers)) expectAway(answer);
     await ceph.start();
     await expectWell();
   });
@@ -135,7 +135,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
       async () => expectAway(await world.client.put('/bucket/cold2', { body, headers })),
       patience,
     );
-    await expect(world.client.get('/bucket/cold')).rejects.toThrow(ChunkMissing);
+    expect((await world.client.get('/bucket/cold')).status).toBe(500);
     await expectKept();
     expect((await health()).text).toContain('pool stats failed for cold: ');
     await ceph.ceph('osd', 'pool', 'create', 'cold', '8');
@@ -166,8 +166,11 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
     await world.client.put('/bucket/flipped-small', { body: 'a small one' });
     const names = (await ceph.rados('-p', 'chunks', 'ls')).split('\n').filter((name) => name !== '');
     for (const name of names) await flip(name, directory);
-    expect((await world.client.get('/bucket/flipped-small')).status).toBe(500);
-    await expect(world.client.get('/bucket/flipped')).rejects.toThrow(ChunkDamaged);
+    for (const key of ['flipped-small', 'flipped'])
+      expect((await world.client.get(`/bucket/${key}`)).status).toBe(500);
+    // The damaged block of the second chunk is met when the reply has begun.
+    const later = world.client.get('/bucket/flipped', { headers: { range: 'bytes=131072-' } });
+    await expect(later).rejects.toThrow(ChunkDamaged);
     // The bytes before the damaged block can be read.
     const sound = await world.client.get('/bucket/flipped', { headers: { range: 'bytes=0-65535' } });
     expect(sound.status).toBe(206);
