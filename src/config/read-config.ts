@@ -198,6 +198,13 @@ export function readConfig(env: Environment, flags: Environment = {}): Reading<C
 /** The settings of a configuration as they were given; empty for one that was not read from texts. */
 export const textsOfConfig = (config: Config): readonly Found[] => textsByConfig.get(config) ?? [];
 
+/** A configuration with other values for some settings. Operators are still shown what was given. */
+export function changeConfig(config: Config, values: Partial<Config>): Config {
+  const changed = Object.freeze({ ...config, ...values });
+  textsByConfig.set(changed, textsOfConfig(config));
+  return changed;
+}
+
 interface DescribedSetting {
   readonly name: string;
   readonly value: string | null;

@@ -203,20 +203,26 @@ test('variables may be numbers, booleans and JSON, as wrangler binds them: reque
 test.each([
   ['in a Durable Object', durableBindings],
   ['in its own memory', {}],
-])('an isolate with metadata %s writes the traffic that it counted, again and again', async (_, of) => {
-  const bindings = { ...durableBindings.bindings, SVC_USAGE_TRAFFIC_INTERVAL: '200ms' };
-  const worker = await start({ ...scriptOf(bundle), ...of, bindings } as MiniflareOptions);
-  const send = await clientOf(worker);
-  expect((await send('PUT', '/counted')).status).toBe(200);
-  const written = async () => {
-    const { rows } = await askAdmin(send, 'buckets/counted/traffic');
-    return rows[0]?.requestsB;
-  };
-  for (let round = 1; round <= 3; round += 1) {
-    for (let turn = 0; turn < 4; turn += 1) expect((await send('HEAD', '/counted')).status).toBe(200);
-    await vi.waitFor(async () => expect(await written()).toBe(4 * round), patience);
-  }
-});
+])(
+  'an isolate with metadata %s writes the traffic that it counted, again and again, at the interval that operators read',
+  async (_, of) => {
+    const bindings = { ...durableBindings.bindings, SVC_USAGE_TRAFFIC_INTERVAL: '200ms' };
+    const worker = await start({ ...scriptOf(bundle), ...of, bindings } as MiniflareOptions);
+    const send = await clientOf(worker);
+    expect((await send('PUT', '/counted')).status).toBe(200);
+    expect((await askAdmin(send, 'settings')).rows).toContainEqual(
+      expect.objectContaining({ name: 'SVC_USAGE_TRAFFIC_INTERVAL', value: '200ms', source: 'env' }),
+    );
+    const written = async () => {
+      const { rows } = await askAdmin(send, 'buckets/counted/traffic');
+      return rows[0]?.requestsB;
+    };
+    for (let round = 1; round <= 3; round += 1) {
+      for (let turn = 0; turn < 4; turn += 1) expect((await send('HEAD', '/counted')).status).toBe(200);
+      await vi.waitFor(async () => expect(await written()).toBe(4 * round), patience);
+    }
+  },
+);
 
 test('the log names a variable that has no sense', async () => {
   const log: string[] = [];

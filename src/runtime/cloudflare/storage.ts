@@ -4,6 +4,7 @@ import type { R2Bucket } from '../../backends/data/r2.ts';
 import type { RemoteRecords } from '../../backends/metadata/records/remote.ts';
 import type { SendToShard } from '../../backends/metadata/records/shard-calls.ts';
 import type { Bindings } from '../../backends/sinks/fetch-sinks.ts';
+import { changeConfig } from '../../config/read-config.ts';
 import type { Config } from '../../config.ts';
 import type { Storage } from '../../gateway-opener.ts';
 import {
@@ -49,10 +50,10 @@ const requestClock: Clock = {
 };
 
 /** Traffic that is written after a longer time would be lost with the timer. */
-const writtenInTime = (config: Config): Config => ({
-  ...config,
-  SVC_USAGE_TRAFFIC_INTERVAL: Math.min(config.SVC_USAGE_TRAFFIC_INTERVAL, outlivingMs),
-});
+const writtenInTime = (config: Config): Config =>
+  changeConfig(config, {
+    SVC_USAGE_TRAFFIC_INTERVAL: Math.min(config.SVC_USAGE_TRAFFIC_INTERVAL, outlivingMs),
+  });
 
 /** Nothing may wait in an isolate, because it ends without notice: rows are written while their request is kept alive. */
 const writeAtOnce = (metadata: MetadataStore, telemetry: Telemetry): LateWrites => ({
