@@ -3,7 +3,7 @@
  * number is stale. It happens once in some hundred openings under load; here a process writes the stale number deliberately.
  */
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, closeSync, openSync } from 'node:fs';
+import { appendFileSync, closeSync, openSync, writeSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,11 +15,15 @@ import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { all, head, headsOf } from './metadata-store/tables.ts';
 
+/** Called once, at the moment when lmdb opens the file. */
+let duringOpening: (() => void) | undefined;
 /** Called once, when lmdb has opened the file and before the store has used it. */
 let afterOpening: (() => void) | undefined;
 vi.mock('lmdb', async (original) => {
   const lmdb = await original<typeof import('lmdb')>();
   const open = (options: never): unknown => {
+    duringOpening?.();
+    duringOpening = undefined;
     const opened = lmdb.open(options);
     afterOpening?.();
     afterOpening = undefined;
@@ -108,6 +112,25 @@ describe('after another process opened the file while this one committed', () =>
     appendFileSync(join(directory, 'openings'), `-${process.pid}\n`);
     expect(await store.get(headsOf('b'), { key: 'between', slot: '~' })).toBeDefined();
     expect(await keys()).toEqual(['before', 'between']);
+  });
+
+  it('a read that has just looked for openings, and finds none yet, still returns the latest commit', async () => {
+    await put('before');
+    const earlier = noted();
+    await put('between');
+    const readBetween = () => store.get(headsOf('b'), { key: 'between', slot: '~' });
+    // It stays open as long as the store, which would lose its locks.
+    const lock = openSync(join(directory, 'lock.mdb'), 'r+');
+    let read: ReturnType<typeof readBetween> | undefined;
+    duringOpening = () => {
+      writeSync(lock, new BigUint64Array([BigInt(earlier)]), 0, 8, 8);
+      read = readBetween();
+    };
+    await readBetween();
+    const second = openStore();
+    onTestFinished(() => second.close());
+    onTestFinished(() => closeSync(lock));
+    expect(await read).toBeDefined();
   });
 
   it('a read does not wait for a process that died during its opening', async () => {
